@@ -1,0 +1,77 @@
+/*
+ * base/opt.h: options described once.
+ *
+ * One table gives the parser, --help, the shell completions and the OPTIONS part of the man page.
+ *
+ * Owns      tables are static; parsed texts point into argv or the environment, lists are freed by
+ *           sc_opt_done.
+ * Units     sizes in bytes, durations in ms, times in us since 1970 UTC.
+ * Errors    SC_E_USAGE, naming the flag and what it takes.
+ * Safety    one thread, at start.
+ * Source    our own.
+ */
+#ifndef SC_BASE_OPT_H
+#define SC_BASE_OPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum sc_opt_kind {
+	SC_OPT_FLAG,     /* bool: no value; --no-NAME unsets */
+	SC_OPT_COUNT,    /* int: each use adds one (-v -v) */
+	SC_OPT_NUMBER,   /* int64_t, min..max */
+	SC_OPT_OFFSET,   /* uint64_t; the word in `special` (say "earliest") gives 0 */
+	SC_OPT_FACTOR,   /* double, above 0: "2", "0.5", "2x" */
+	SC_OPT_SIZE,     /* uint64_t bytes: 8M, 64KiB, 1000 */
+	SC_OPT_DURATION, /* int64_t ms: 30s, 5m, 1h30m, 250ms, 7d; a bare number is seconds; "none" is -1 */
+	SC_OPT_TIME,     /* int64_t us UTC: RFC 3339, epoch seconds or milliseconds (by size), 10m = ago, now */
+	SC_OPT_TEXT,     /* const char * */
+	SC_OPT_FILE,     /* const char *: completed as a path; "-" is standard input where it is read */
+	SC_OPT_CHOICE,   /* int: index into choices */
+	SC_OPT_LIST,     /* struct sc_opt_list: TEXT that may be given again and again, in order */
+	SC_OPT_FILES,    /* struct sc_opt_list of paths */
+	SC_OPT_FD,       /* int: an open descriptor's number; checked with fcntl */
+};
+
+struct sc_opt_list {
+	const char **items;
+	size_t count;
+};
+
+struct sc_opt {
+	const char *name;        /* "max-backlog"; NULL ends a table; a section title has kind FLAG and into NONE */
+	char letter;             /* 'n' or 0; from the one register in base/opt.c */
+	enum sc_opt_kind kind;
+	const char *arg;         /* the argument's word in help: "N", "FILE"; NULL for flags */
+	size_t into;             /* offsetof in the program's struct of options */
+	const char *standard;    /* default, as the user would write it; NULL = zero of the kind */
+	int64_t min, max;        /* limits; both 0 = the kind's own */
+	const char *const *choices; /* NULL-terminated */
+	const char *special;     /* one more word that is accepted (see OFFSET, DURATION) */
+	const char *help;        /* one sentence, lower case, no full stop */
+	size_t seen;             /* offsetof a bool set when the option was given; 0 = none (so never the first member) */
+};
+
+/* Groups are spliced into a table with a macro of initialisers, as SC_RANGE_OPTIONS(struct opts, range). */
+
+/* Fill *into with the defaults. */
+int sc_opt_defaults(const struct sc_opt *table, void *into, struct sc_err *err);
+/*
+ * Parse argv[1..argc). Options and operands may be mixed; "--" ends options; "-" alone is an operand;
+ * "--name=value" and "--name value" are the same; unique prefixes are NOT accepted; a value that looks like
+ * one of this program's own options ("--count --quiet") is refused: write "--count=--quiet".
+ * *ret_operands: new array, NULL-terminated, freed by the caller.
+ */
+int sc_opt_parse(const struct sc_opt *table, int argc, char *const *argv, void *into,
+		 char ***ret_operands, size_t *ret_count, struct sc_err *err);
+void sc_opt_done(const struct sc_opt *table, void *into); /* frees lists */
+
+/* The value parsers, also used elsewhere. Return 0 or SC_E_USAGE with the reason. */
+int sc_parse_size(const char *text, uint64_t *ret_bytes, struct sc_err *err);
+int sc_parse_duration(const char *text, int64_t *ret_ms, struct sc_err *err);
+int sc_parse_time(const char *text, int64_t now_us, int64_t *ret_us, struct sc_err *err);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * json/schema.h: the schema language of a log, and rows checked and projected against it.
+ *
+ * Owns      a schema is heap memory until sc_schema_free.
+ * Units     none.
+ * Errors    SC_E_DATA (row) and SC_E_CONFIG (schema), always naming the column.
+ * Safety    a schema does not change after it was read: any number of threads may use it.
+ * Source    streamcast-wire 9; man/sc-log.5, "Schema".
+ */
+#ifndef SC_JSON_SCHEMA_H
+#define SC_JSON_SCHEMA_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "json/scan.h"
+
+#define SC_SCHEMA_COLUMNS_MAX 1024
+
+enum sc_column_type { SC_COL_BOOL, SC_COL_INT64, SC_COL_INT32, SC_COL_DOUBLE, SC_COL_FLOAT, SC_COL_STRING };
+
+struct sc_column {
+	struct sc_span name;   /* unescaped */
+	struct sc_span key;    /* the key as it is written out, quotes and colon included: "price": */
+	enum sc_column_type type;
+	bool nullable;
+};
+
+struct sc_schema;
+
+int sc_schema_parse(struct sc_span text, struct sc_schema **ret_schema, struct sc_err *err);
+void sc_schema_free(struct sc_schema *schema);
+size_t sc_schema_count(const struct sc_schema *schema);
+const struct sc_column *sc_schema_column(const struct sc_schema *schema, size_t index);
+/* -1 if there is none */
+int sc_schema_find(const struct sc_schema *schema, struct sc_span name);
+/* The published form (streamcast-wire 9.3), the same text always. */
+struct sc_span sc_schema_text(const struct sc_schema *schema);
+/* Same columns, types, nullability and order; else SC_E_CONFIG naming both column lists. */
+int sc_schema_same(const struct sc_schema *a, const struct sc_schema *b, struct sc_err *err);
+
+/*
+ * Check one row (a JSON text) and append it as the log stores it, on one line, no newline:
+ * with a schema, an object of exactly the columns in order, each value's bytes as they came; without (NULL), the value's
+ * own bytes. On SC_E_DATA OUT is as it was. SC_E_NOMEM with out->full: over the buffer's limit.
+ */
+int sc_row_project(const struct sc_schema *schema, struct sc_span text, struct sc_bytes *out,
+		   struct sc_err *err);
+
+#endif
