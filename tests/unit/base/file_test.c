@@ -1,0 +1,81 @@
+/* Files: atomic replacement, names of folders, times and ids as text. */
+#include "base/file.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../check.h"
+#include "base/clock.h"
+
+static void replace_and_read(const char *path)
+{
+	struct sc_err err;
+	struct sc_bytes b;
+
+	sc_bytes_init(&b, 8);
+	CHECK_OK(sc_replace_file(path, "old", 3, 0644, true, &err), &err);
+	CHECK_OK(sc_replace_file(path, "newer", 5, 0644, false, &err), &err);
+	CHECK_OK(sc_read_file(path, &b, &err), &err);
+	CHECK_MEM(b.data, b.len, "newer");
+	CHECK_OK(sc_replace_file(path, "123456789", 9, 0644, false, &err), &err);
+	CHECK_INT(sc_read_file(path, &b, &err), SC_E_DATA);
+	sc_bytes_done(&b);
+	CHECK_INT(unlink(path), 0);
+	CHECK_INT(sc_read_file(path, &b, &err), SC_E_NOLOG);
+	CHECK_INT(err.errnum, ENOENT);
+	sc_bytes_done(&b);
+}
+
+TEST(replaced_whole_or_not)
+{
+	char folder[] = "/tmp/sc-file-XXXXXX", path[64];
+
+	CHECK(mkdtemp(folder) != NULL);
+	snprintf(path, sizeof(path), "%s/x", folder);
+	replace_and_read(path);
+	CHECK_INT(rmdir(folder), 0); /* so no temporary was left either */
+}
+
+TEST(refused_where_there_is_no_folder)
+{
+	struct sc_err err;
+
+	CHECK(sc_replace_file("/nonexistent/x", "a", 1, 0644, true, &err) < 0);
+	CHECK(strstr(err.object, "/nonexistent/x") != NULL);
+}
+
+TEST(names_of_folders)
+{
+	char name[32];
+
+	CHECK_INT(sc_path_base("a/b/", name, sizeof(name)), 0);
+	CHECK_STR(name, "b");
+	CHECK_INT(sc_path_base("b", name, sizeof(name)), 0);
+	CHECK_STR(name, "b");
+	CHECK_INT(sc_path_base("/tmp/.", name, sizeof(name)), 0);
+	CHECK_STR(name, "tmp");
+	CHECK_INT(sc_path_base("/", name, sizeof(name)), 0);
+	CHECK_STR(name, "");
+	CHECK_INT(sc_path_base("/a/..b", name, sizeof(name)), 0);
+	CHECK_STR(name, "..b");
+	CHECK_INT(sc_path_base("/a/0123456789012345678901234567890123456789", name, sizeof(name)), -1);
+}
+
+TEST(times_as_text)
+{
+	char text[SC_TIME_TEXT], a[SC_UUID_TEXT], b[SC_UUID_TEXT];
+
+	sc_time_text(1790038800123456, text);
+	CHECK_STR(text, "2026-09-22T01:00:00.123456Z");
+	sc_time_text(-1, text);
+	CHECK_STR(text, "1969-12-31T23:59:59.999999Z");
+	sc_time_text(INT64_MAX, text);
+	CHECK_STR(text, "9999-12-31T23:59:59.999999Z");
+	sc_uuid(a);
+	sc_uuid(b);
+	CHECK(strcmp(a, b) != 0);
+	CHECK(a[14] == '4' && strlen(a) == 36);
+	for (int i = 0; i < 1000; i++)
+		CHECK(sc_random_below(7) < 7);
+}
