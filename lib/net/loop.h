@@ -7,7 +7,8 @@
  * Safety    everything in the loop's thread, except sc_wake_up.
  * Source    libwebsockets 4.1 (one service thread); signalfd(2), eventfd(2).
  *
- * A callback may add and remove anything, itself included.
+ * A callback may add and remove anything, itself included; it must not free the loop. SIGPIPE is ignored from
+ * sc_loop_new on (TLS writes need it): a program sees EPIPE.
  */
 #ifndef SC_NET_LOOP_H
 #define SC_NET_LOOP_H
