@@ -5,7 +5,8 @@
  * Units     sizes in bytes.
  * Errors    SC_E_IO, SC_E_BUSY (readers full), SC_E_INTERNAL; the path named. 1 = found, 0 = not found where said.
  * Safety    an environment may be shared by threads; a transaction stays in its thread (read transactions may move: NOTLS). The same
- *           path opened twice in a process gives the same environment, counted (LMDB forbids two).
+ *           file opened twice in a process gives the same environment, counted (LMDB forbids two), with the options of
+ *           the first. A handle does not survive fork: the child opens its own, and closing the inherited one does nothing.
  * Source    lmdb.h, "Caveats".
  *
  * The write transaction is the lock between all processes: begin waits, and a killed holder frees it.
@@ -18,6 +19,8 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
+#define SC_KV_TABLES_MAX 8
+
 struct sc_kv;
 struct sc_kv_txn;
 struct sc_kv_cursor;
@@ -27,18 +30,22 @@ struct sc_kv_options {
 	uint32_t integer_keys;     /* bit i: table i has uint64_t keys in the machine's order */
 	uint64_t size_max;         /* address space: 16 GiB if 0; not disk use */
 	unsigned readers_max;      /* 0 = 1024 */
-	bool read_only;            /* no lock file is made; works on a read-only mount */
+	bool read_only;            /* opens for reading; needs the right to write the lock file, or a read-only mount */
 	bool sync;                 /* flush on commit; the log runs without */
 };
 
 /* PATH names the data file; PATH-lock is beside it. */
 int sc_kv_open(const char *path, const struct sc_kv_options *options, struct sc_kv **ret_kv, struct sc_err *err);
 void sc_kv_close(struct sc_kv *kv);
+/* Device and inode of the data file that is open: to see whether the path names another one by now. */
+void sc_kv_identity(const struct sc_kv *kv, uint64_t *ret_dev, uint64_t *ret_ino);
 int sc_kv_sync(struct sc_kv *kv, struct sc_err *err);
 /* Frees reader slots of dead processes. */
 void sc_kv_reap(struct sc_kv *kv);
 struct sc_kv_stat { uint64_t used_bytes, file_bytes, last_txn; unsigned readers; };
 int sc_kv_stat(struct sc_kv *kv, struct sc_kv_stat *ret_stat, struct sc_err *err);
+/* The reader table as text, a line each, for people. */
+void sc_kv_readers(struct sc_kv *kv, int (*each)(void *arg, const char *line), void *arg);
 
 int sc_kv_read(struct sc_kv *kv, struct sc_kv_txn **ret_txn, struct sc_err *err);
 int sc_kv_write(struct sc_kv *kv, struct sc_kv_txn **ret_txn, struct sc_err *err);

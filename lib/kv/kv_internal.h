@@ -1,0 +1,36 @@
+/*
+ * kv/kv_internal.h: what kv.c and cursor.c share.
+ *
+ * Owns      see kv/kv.h.
+ * Units     none.
+ * Errors    sc_kv_fail turns an LMDB or system code into ours.
+ * Safety    inside lib/kv only: LMDB's types stop here.
+ * Source    lmdb.h.
+ */
+#ifndef SC_KV_KV_INTERNAL_H
+#define SC_KV_KV_INTERNAL_H
+
+#include <lmdb.h>
+#include <sys/types.h>
+
+#include "kv/kv.h"
+
+struct sc_kv {
+	MDB_env *env;
+	MDB_dbi dbis[SC_KV_TABLES_MAX];
+	int tables;
+	char *path;
+	uint64_t dev, ino;
+	pid_t pid;
+	unsigned users;
+	struct sc_kv *next;
+};
+
+struct sc_kv_txn {
+	MDB_txn *txn;
+	struct sc_kv *kv;
+};
+
+int sc_kv_fail(const struct sc_kv *kv, int rc, const char *tried, struct sc_err *err);
+
+#endif

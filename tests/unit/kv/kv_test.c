@@ -1,0 +1,192 @@
+/*
+ * kv_test: LMDB's face. Goal: values, order, floors and the lock between processes are as kv.h says.
+ * Method: an environment in a temporary folder; children for the lock, one killed while it holds it.
+ */
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kv/kv.h"
+#include "../check.h"
+
+static const char *const tables[] = { "names", "numbers", NULL };
+static const struct sc_kv_options options = { .tables = tables, .integer_keys = 2, .size_max = 64 << 20 };
+enum { NAMES, NUMBERS };
+static char dir[64], path[96];
+
+static void fresh(void)
+{
+	snprintf(dir, sizeof(dir), "/tmp/sc-kv-test.XXXXXX");
+	CHECK(mkdtemp(dir) != NULL);
+	snprintf(path, sizeof(path), "%s/index.mdb", dir);
+}
+
+static void gone(void)
+{
+	char lock[128];
+
+	snprintf(lock, sizeof(lock), "%s-lock", path);
+	unlink(path);
+	unlink(lock);
+	rmdir(dir);
+}
+
+static struct sc_span number(const uint64_t *n)
+{
+	return sc_span((const char *)n, sizeof(*n));
+}
+
+static void put_number(struct sc_kv *kv, uint64_t n, const char *value)
+{
+	struct sc_err err = { 0 };
+	struct sc_kv_txn *txn = NULL;
+
+	CHECK_OK(sc_kv_write(kv, &txn, &err), &err);
+	CHECK_OK(sc_kv_put(txn, NUMBERS, number(&n), sc_span_str(value), &err), &err);
+	CHECK_OK(sc_kv_commit(&txn, &err), &err);
+	CHECK(txn == NULL);
+}
+
+TEST(kv_values_come_back)
+{
+	struct sc_err err = { 0 };
+	struct sc_kv *kv = NULL;
+	struct sc_kv_txn *txn = NULL;
+	struct sc_span value;
+
+	fresh();
+	CHECK_OK(sc_kv_open(path, &options, &kv, &err), &err);
+	CHECK_OK(sc_kv_write(kv, &txn, &err), &err);
+	CHECK_OK(sc_kv_put(txn, NAMES, SC_SPAN("a"), SC_SPAN("one"), &err), &err);
+	CHECK_OK(sc_kv_put(txn, NAMES, SC_SPAN("b"), SC_SPAN("two"), &err), &err);
+	CHECK_OK(sc_kv_commit(&txn, &err), &err);
+	sc_kv_close(kv);
+	CHECK_OK(sc_kv_open(path, &options, &kv, &err), &err);
+	CHECK_OK(sc_kv_read(kv, &txn, &err), &err);
+	CHECK_INT(sc_kv_get(txn, NAMES, SC_SPAN("b"), &value, &err), 1);
+	CHECK_SPAN(value, "two");
+	CHECK_INT(sc_kv_get(txn, NAMES, SC_SPAN("c"), &value, &err), 0);
+	CHECK_INT(sc_kv_count(txn, NAMES), 2);
+	sc_kv_abort(&txn);
+	CHECK_OK(sc_kv_write(kv, &txn, &err), &err);
+	CHECK_INT(sc_kv_del(txn, NAMES, SC_SPAN("a"), &err), 1);
+	CHECK_INT(sc_kv_del(txn, NAMES, SC_SPAN("a"), &err), 0);
+	sc_kv_abort(&txn);
+	CHECK_OK(sc_kv_write(kv, &txn, &err), &err);
+	CHECK_INT(sc_kv_count(txn, NAMES), 2);
+	CHECK_OK(sc_kv_drop(txn, NAMES, &err), &err);
+	CHECK_INT(sc_kv_count(txn, NAMES), 0);
+	CHECK_OK(sc_kv_commit(&txn, &err), &err);
+	sc_kv_abort(&txn);
+	sc_kv_close(kv);
+	gone();
+}
+
+TEST(kv_floor_and_seek)
+{
+	/* asked, floor (0 = none), seek (0 = none) over the keys 10, 20, 300 */
+	static const uint64_t cases[][3] = {
+		{ 5, 0, 10 }, { 10, 10, 10 }, { 11, 10, 20 }, { 20, 20, 20 }, { 299, 20, 300 }, { 300, 300, 300 },
+		{ 301, 300, 0 }, { UINT64_MAX, 300, 0 }, { 0, 0, 10 },
+	};
+	struct sc_err err = { 0 };
+	struct sc_kv *kv = NULL;
+	struct sc_kv_txn *txn = NULL;
+	struct sc_kv_cursor *cursor = NULL;
+	struct sc_span key, value;
+	uint64_t got;
+
+	fresh();
+	CHECK_OK(sc_kv_open(path, &options, &kv, &err), &err);
+	put_number(kv, 300, "c");
+	put_number(kv, 10, "a");
+	put_number(kv, 20, "b");
+	CHECK_OK(sc_kv_read(kv, &txn, &err), &err);
+	CHECK_OK(sc_kv_cursor_open(txn, NUMBERS, &cursor, &err), &err);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		CHECK_INT(sc_kv_cursor_floor(cursor, number(&cases[i][0]), &key, &value, &err), cases[i][1] != 0);
+		if (cases[i][1]) {
+			memcpy(&got, key.data, sizeof(got));
+			CHECK_INT(got, cases[i][1]);
+		}
+		CHECK_INT(sc_kv_cursor_seek(cursor, number(&cases[i][0]), &key, &value, &err), cases[i][2] != 0);
+		if (cases[i][2]) {
+			memcpy(&got, key.data, sizeof(got));
+			CHECK_INT(got, cases[i][2]);
+		}
+	}
+	CHECK_INT(sc_kv_cursor_move(cursor, SC_KV_FIRST, &key, &value, &err), 1);
+	CHECK_SPAN(value, "a");
+	CHECK_INT(sc_kv_cursor_move(cursor, SC_KV_PREV, &key, &value, &err), 0);
+	CHECK_INT(sc_kv_cursor_move(cursor, SC_KV_LAST, &key, &value, &err), 1);
+	CHECK_SPAN(value, "c");
+	CHECK_INT(sc_kv_cursor_move(cursor, SC_KV_NEXT, &key, &value, &err), 0);
+	sc_kv_cursor_close(cursor);
+	sc_kv_abort(&txn);
+	sc_kv_close(kv);
+	gone();
+}
+
+TEST(kv_same_file_twice_is_one_environment)
+{
+	struct sc_err err = { 0 };
+	struct sc_kv *one = NULL, *two = NULL;
+	struct sc_kv_txn *txn = NULL;
+
+	fresh();
+	CHECK_OK(sc_kv_open(path, &options, &one, &err), &err);
+	CHECK_OK(sc_kv_open(path, &options, &two, &err), &err);
+	CHECK(one == two);
+	sc_kv_close(one);
+	put_number(two, 1, "x");
+	CHECK_OK(sc_kv_read(two, &txn, &err), &err);
+	sc_kv_abort(&txn);
+	sc_kv_close(two);
+	gone();
+}
+
+TEST(kv_a_killed_holder_frees_the_lock)
+{
+	struct sc_err err = { 0 };
+	struct sc_kv *kv = NULL;
+	struct sc_kv_txn *txn = NULL;
+	int ready[2], status;
+	char c;
+	pid_t pid;
+
+	fresh();
+	CHECK(pipe(ready) == 0);
+	pid = fork();
+	if (pid == 0) {
+		if (sc_kv_open(path, &options, &kv, &err) < 0 || sc_kv_write(kv, &txn, &err) < 0 ||
+		    sc_kv_put(txn, NAMES, SC_SPAN("k"), SC_SPAN("lost"), &err) < 0 || write(ready[1], "x", 1) != 1)
+			_exit(1);
+		pause();
+		_exit(0);
+	}
+	CHECK(read(ready[0], &c, 1) == 1);
+	CHECK_OK(sc_kv_open(path, &options, &kv, &err), &err);
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	CHECK(WIFSIGNALED(status));
+	put_number(kv, 1, "x");
+	CHECK_OK(sc_kv_read(kv, &txn, &err), &err);
+	CHECK_INT(sc_kv_count(txn, NAMES), 0);
+	CHECK_INT(sc_kv_count(txn, NUMBERS), 1);
+	sc_kv_abort(&txn);
+	sc_kv_close(kv);
+	close(ready[0]);
+	close(ready[1]);
+	gone();
+}
+
+TEST(kv_names_what_is_missing)
+{
+	struct sc_err err = { 0 };
+	struct sc_kv *kv = NULL;
+
+	CHECK_INT(sc_kv_open("/tmp/sc-kv-no-such-folder/index.mdb", &options, &kv, &err), SC_E_IO);
+	CHECK(kv == NULL);
+	CHECK(strstr(err.object, "/tmp/sc-kv-no-such-folder/index.mdb") != NULL);
+}
