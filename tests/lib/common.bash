@@ -1,0 +1,180 @@
+# tests/lib/common.bash: what every bats file loads.
+#
+#     load ../lib/common
+#     setup() { sc_setup; }
+#     teardown() { sc_teardown; }
+#
+# sc_setup gives each test an empty folder and the built programs in PATH. Everything started with `start` or `serve`
+# ends in sc_teardown, by its process id. Background programs never hold descriptor 3, on which bats would wait.
+# Limits are generous (a loaded machine is no failure) and nothing waits for a time: always for a condition.
+
+bats_require_minimum_version 1.5.0
+
+SC_ROOT=${SC_ROOT:-$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}
+SC_BUILD=$(realpath -m "${SC_BUILD:-$SC_ROOT/build}")
+SC_TESTS=$SC_ROOT/tests
+SC_DATA=$SC_TESTS/data
+SC_INTEROP=${SC_INTEROP:-$SC_ROOT/build/interop}
+SC_WAIT_S=${SC_WAIT_S:-30}
+export SC_ROOT SC_BUILD PATH="$SC_BUILD/bin:$PATH"
+unset http_proxy https_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
+
+sc_setup() {
+	cd "$BATS_TEST_TMPDIR" || return 1
+	declare -gA sc_pids=()
+}
+
+sc_teardown() {
+	local name
+
+	for name in "${!sc_pids[@]}"; do
+		stop "$name" KILL || :
+	done
+}
+
+# wait_for [-t SECONDS] COMMAND...: run COMMAND every 20 ms until it succeeds; fails, naming it, after the limit.
+wait_for() {
+	local limit=$SC_WAIT_S end
+
+	if [[ $1 == -t ]]; then
+		limit=$2
+		shift 2
+	fi
+	end=$((${EPOCHREALTIME/./} + limit * 1000000))
+	until "$@" >/dev/null 2>&1; do
+		if [[ ${EPOCHREALTIME/./} -gt $end ]]; then
+			echo "not so within $limit s: $*" >&2
+			return 1
+		fi
+		sleep 0.02
+	done
+}
+
+# start NAME COMMAND...: run COMMAND in the background; its output goes to NAME.out and NAME.err, its input is
+# NAME.in if that exists (a file or a FIFO), else empty. Sets pid.
+start() {
+	local name=$1 in=/dev/null
+
+	shift
+	[[ -e $name.in ]] && in=$name.in
+	"$@" <"$in" >"$name.out" 2>"$name.err" 3>&- &
+	pid=$!
+	sc_pids[$name]=$pid
+}
+
+# stop NAME [SIGNAL]: signal what was started as NAME (TERM) and wait for its end; SIGKILL after the usual limit.
+# Sets ended to its exit status, 128+n when it ended by a signal.
+stop() {
+	local name=$1 signal=${2:-TERM} id=${sc_pids[$1]:-}
+
+	[[ -n $id ]] || return 0
+	kill -"$signal" "$id" 2>/dev/null || :
+	if [[ $signal == STOP || $signal == CONT ]]; then
+		return 0
+	fi
+	await "$name"
+}
+
+# await NAME: wait for the end of what was started as NAME; after the limit it is killed, and that is a failure.
+await() {
+	local name=$1 id=${sc_pids[$1]:-} rc=0
+
+	[[ -n $id ]] || return 0
+	if ! wait_for sc_gone "$id"; then
+		kill -KILL "$id" 2>/dev/null || :
+		rc=1
+	fi
+	ended=0
+	wait "$id" 2>/dev/null || ended=$?
+	unset "sc_pids[$name]"
+	return "$rc"
+}
+
+sc_gone() {
+	local state
+
+	# A zombie has ended: it waits for our wait.
+	state=$(sed -n 's/^[0-9]* (.*) \(.\).*/\1/p' "/proc/$1/stat" 2>/dev/null) || return 0
+	[[ -z $state || $state == Z ]]
+}
+
+running() {
+	! sc_gone "${sc_pids[$1]:?"$1 was not started"}"
+}
+
+# ready NAME COMMAND...: start a server of ours (which gets --ready-fd 9) or of tests/interop (--ready FILE is the
+# caller's), and wait for its ready line. Sets pid and port.
+ready() {
+	local name=$1
+
+	shift
+	: >"$name.ready"
+	local in=/dev/null
+	[[ -e $name.in ]] && in=$name.in
+	"$@" --ready-fd 9 <"$in" >"$name.out" 2>"$name.err" 3>&- 9>"$name.ready" &
+	pid=$!
+	sc_pids[$name]=$pid
+	sc_ready "$name"
+}
+
+# serve NAME ARGUMENT...: sc-serve on a port of the kernel's choice. Sets pid, port and url.
+serve() {
+	local name=$1
+
+	shift
+	ready "$name" sc-serve --listen 127.0.0.1:0 "$@" || return 1
+	url=ws://127.0.0.1:$port
+}
+
+# peer NAME COMMAND...: start a helper of tests/interop, which gets --ready FILE. Sets pid, port and url.
+peer() {
+	local name=$1
+
+	shift
+	: >"$name.ready"
+	start "$name" "$@" --ready "$name.ready"
+	sc_ready "$name" || return 1
+	url=ws://127.0.0.1:$port
+}
+
+sc_ready() {
+	if ! wait_for sc_ready_or_gone "$1" || ! [[ -s $1.ready ]]; then
+		echo "'$1' did not become ready:" >&2
+		cat "$1.err" >&2
+		return 1
+	fi
+	port=$(jq -r .port "$1.ready")
+}
+
+sc_ready_or_gone() {
+	grep -q '}$' "$1.ready" || sc_gone "${sc_pids[$1]}"
+}
+
+# lines FILE N: FILE has at least N lines; for wait_for.
+lines() {
+	[[ $(wc -l <"$1") -ge $2 ]]
+}
+
+# has FILE TEXT: FILE holds TEXT, literally; for wait_for.
+has() {
+	grep -qF -- "$2" "$1"
+}
+
+# free_port: print a port that nobody listens on, for peers that are to be missing.
+free_port() {
+	python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+# same FILE FILE: equal bytes, or show the first differences.
+same() {
+	cmp "$1" "$2" && return 0
+	diff "$1" "$2" | head -20 >&2
+	return 1
+}
+
+# The programs of other people, from tests/interop/setup.sh.
+# Arrays, not functions: a function in the background is a shell of its own, whose death leaves its child behind.
+python_new=("$SC_INTEROP/venv/bin/python")
+# The same with streamcast 0.1.0 and the storage library of its days in front of the newest ones.
+python_old=(env "PYTHONPATH=$SC_INTEROP/streamcast-0.1.0" "$SC_INTEROP/venv/bin/python")
+export NODE_PATH=$SC_INTEROP/node/node_modules
