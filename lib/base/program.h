@@ -10,7 +10,12 @@
  *
  * Every program has these options from the frame, in the struct sc_common that must be the FIRST member
  * (named `common`) of its options: -h --help, --version, -v --verbose, -q --quiet, --json, --options-file FILE.
- * Defaults may also come from the environment: SC_SEAL_OPTIONS="--target 4M" for sc-seal.
+ * A program's table may hold one of these itself, into the same member, to say more about it.
+ * Defaults also come from the options file and then the environment: SC_SEAL_OPTIONS="--target 4M" for sc-seal.
+ *
+ * The frame ignores SIGPIPE (put it back in a child before exec). A run that gives SC_E_IO with errnum EPIPE
+ * while nobody reads stdout any more ends quietly with status 0. Descriptors 0, 1 and 2 are always open; what was
+ * closed at start cannot be read (0) or written (1, 2): EBADF.
  */
 #ifndef SC_BASE_PROGRAM_H
 #define SC_BASE_PROGRAM_H
@@ -19,11 +24,17 @@
 
 #include "base/err.h"
 #include "base/opt.h"
+#include "base/say.h"
 
 struct sc_common {
 	int verbose;  /* -v info, -vv debug */
 	bool quiet;   /* errors only */
 	bool json;    /* reports, log lines and errors as JSON */
+	/* The frame's own. */
+	bool help, version;
+	const char *options_file;
+	int print_completion;
+	bool completion_asked, print_man_options, print_man_statuses;
 };
 
 struct sc_example {
@@ -64,24 +75,6 @@ int sc_program_main(const struct sc_program *program, int argc, char **argv);
 							   STATUSES }; \
 		return sc_program_main(&program, argc, argv); \
 	}
-
-/*
- * Messages to stderr, for bin/ only (libraries return errors). Each is one line,
- *     sc-serve: 2026-11-30T00:12:01.123Z warning: TEXT
- * or with --json {"time":..,"program":..,"level":"warning","text":..,FIELDS}. A message below the asked
- * level is dropped: default warnings and notices, -v info, -vv debug, -q errors only.
- */
-enum sc_level { SC_ERROR, SC_WARNING, SC_NOTICE, SC_INFO, SC_DEBUG };
-void sc_say(enum sc_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* FIELDS: members ready spelled ("\"port\":8765"), printed only with --json; may be NULL. */
-void sc_say_fields(enum sc_level level, const char *fields, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-bool sc_says(enum sc_level level);
-bool sc_wants_json(void);
-const char *sc_program_name(void);
-
-/* An error that does not end the program: printed at once, in the frame's form. */
-void sc_say_err(enum sc_level level, const struct sc_err *err);
 
 /* Version of the toolkit, "0.1.0". */
 const char *sc_version(void);
