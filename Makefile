@@ -1,27 +1,38 @@
-# sc: durable logs of lines over WebSockets. `make demo` shows it, `make check` proves it.
+# sc: durable logs of lines over WebSockets. `make demo` shows it, `make check` proves it, `make help` lists the rest.
 CC ?= gcc
 OUT ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
+FUZZ_SECONDS ?= 20
 VERSION := 0.1.0
+
+# GNU make's own default is "cc": the house compilers are gcc and clang.
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 
 # Rooms, lowest first: each may include only rooms before it (lib/README.md; `make check-rooms`).
 ROOMS := base json kv log net wire cast client
-LIBS := -lwebsockets -ljq -llmdb -lzstd -lxxhash -lssl -lcrypto -lpthread -lm
+LIBS := -lwebsockets -ljq -llmdb -lzstd -lxxhash -lssl -lcrypto -lz -lpthread -lm
 
 CFLAGS ?= -O2 -g
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DSC_VERSION='"$(VERSION)"' -Ilib $(WARN) $(CFLAGS) $(EXTRA_CFLAGS)
 ALL_LDFLAGS := $(LDFLAGS) $(EXTRA_LDFLAGS) -Wl,--as-needed
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 
 PROGRAMS := $(sort $(basename $(notdir $(wildcard bin/*.c))) $(notdir $(patsubst %/,%,$(wildcard bin/*/))))
 UNITS := $(patsubst tests/unit/%_test.c,$(OUT)/unit/%_test,$(wildcard tests/unit/*/*_test.c))
+FUZZ := $(notdir $(basename $(wildcard tests/fuzz/*.c)))
+FAULTS := $(patsubst tests/fault/%_test.c,$(OUT)/fault/%_test,$(wildcard tests/fault/*_test.c)) \
+	$(patsubst tests/fault/%_preload.c,$(OUT)/fault/%.so,$(wildcard tests/fault/*_preload.c))
+BENCH := $(patsubst tests/bench/%.c,$(OUT)/bench/%,$(wildcard tests/bench/*.c))
 room_objs = $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard lib/$(1)/*.c))
 ROOM_LIBS := $(foreach r,$(ROOMS),$(OUT)/lib/sc-$(r).a)
 # Link order: the highest room first.
 LINK_ROOMS := $(foreach r,client cast wire net log kv json base,$(OUT)/lib/sc-$(r).a)
 
-all: $(PROGRAMS:%=$(OUT)/bin/%)
+all: $(PROGRAMS:%=$(OUT)/bin/%) ## build the programs into build/bin
 
 $(OUT)/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -46,12 +57,106 @@ $(OUT)/unit/%_test: $(OUT)/obj/tests/unit/%_test.o $(ROOM_LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $< $(LINK_ROOMS) $(LIBS)
 
+$(OUT)/fault/%_test: $(OUT)/obj/tests/fault/%_test.o $(ROOM_LIBS)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $< $(LINK_ROOMS) $(LIBS)
+
+# For LD_PRELOAD; not sanitized, so that it fits into any program.
+$(OUT)/fault/%.so: tests/fault/%_preload.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -D_GNU_SOURCE $(WARN) -O2 -g -fPIC -shared -o $@ $< -ldl
+
+# A fuzz target with a main that feeds it the files it is given: runs the seeds, in any build.
+$(OUT)/fuzz/%: $(OUT)/obj/tests/fuzz/%.o $(OUT)/obj/tests/lib/fuzz_main.o $(ROOM_LIBS)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LINK_ROOMS) $(LIBS)
+
+# The same target under libFuzzer (clang): see `make fuzz`.
+$(OUT)/libfuzzer/%: $(OUT)/obj/tests/fuzz/%.o $(ROOM_LIBS)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $< $(LINK_ROOMS) $(LIBS)
+
+$(OUT)/bench/%: $(OUT)/obj/tests/bench/%.o $(ROOM_LIBS)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $< $(LINK_ROOMS) $(LIBS)
+
+tests: $(UNITS) $(FUZZ:%=$(OUT)/fuzz/%) $(FAULTS) ## build what the tests run
+objects: $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard lib/*/*.c bin/*.c bin/*/*.c tests/unit/*/*.c tests/fuzz/*.c \
+	tests/fault/*_test.c tests/bench/*.c tests/lib/*.c))
+bench-tools: $(BENCH)
+
 unit: $(UNITS)
 	@for t in $(UNITS); do $$t || exit 1; done
 
-clean:
+deps: ## install the Debian packages that are missing (root or sudo)
+	@.ci/deps
+
+demo: deps ## show it at work
+	@$(MAKE) --no-print-directory all
+	@PATH="$(abspath $(OUT))/bin:$$PATH" examples/demo.sh
+
+check: deps ## run every test
+	@$(MAKE) --no-print-directory all tests bench-tools
+	@SC_BUILD=$(OUT) tests/run.sh all
+
+check-asan: deps ## run the tests under the address and undefined-behaviour sanitizers
+	@$(MAKE) --no-print-directory OUT=build/asan CFLAGS='-O1 -g' EXTRA_CFLAGS='$(SANITIZE)' EXTRA_LDFLAGS='$(SANITIZE)' \
+		all tests
+	@SC_BUILD=build/asan tests/run.sh asan
+
+check-docs: all ## compare help, completions and man pages with the option tables
+	@SC_BUILD=$(OUT) tests/docs.sh check
+
+docs: all ## write completions and the generated parts of man pages
+	@SC_BUILD=$(OUT) tests/docs.sh update
+
+check-rooms: ## check includes and names against the rooms' order
+	@ROOMS="$(ROOMS)" CC="$(CC)" OUT="$(OUT)" tests/rooms.sh
+
+lint: ## check formatting, banned calls, scripts, both compilers, stray files
+	@tests/lint.sh
+
+format: ## lay out sources as .clang-format says
+	@clang-format -i $(if $(FILES),$(FILES),$(wildcard lib/*/*.c bin/*.c bin/*/*.c tests/*/*.c tests/*/*/*.c))
+
+fuzz: ## run each fuzz target for FUZZ_SECONDS
+	@$(MAKE) --no-print-directory OUT=build/fuzzer CC=clang CFLAGS='-O1 -g' \
+		EXTRA_CFLAGS='-fsanitize=fuzzer-no-link $(SANITIZE)' EXTRA_LDFLAGS='$(SANITIZE)' \
+		$(FUZZ:%=build/fuzzer/libfuzzer/%)
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz.sh $(FUZZ)
+
+bench: all bench-tools ## measure, with a table at the end
+	@SC_BUILD=$(OUT) tests/bench/run.sh
+
+install: all ## install programs, man pages and completions below DESTDIR PREFIX
+	install -d $(DESTDIR)$(PREFIX)/bin
+	$(if $(PROGRAMS),install -m 755 $(PROGRAMS:%=$(OUT)/bin/%) $(DESTDIR)$(PREFIX)/bin/)
+	@for page in man/*.[1-8]; do \
+		section=$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}; \
+		install -d "$$section" && install -m 644 "$$page" "$$section/" || exit 1; \
+	done
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+	@for program in $(PROGRAMS); do \
+		install -m 644 completions/$$program.bash \
+			$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$program && \
+		install -m 644 completions/_$$program $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$program || exit 1; \
+	done
+
+uninstall: ## remove what install installed
+	rm -f $(PROGRAMS:%=$(DESTDIR)$(PREFIX)/bin/%)
+	rm -f $(foreach page,$(notdir $(wildcard man/*.[1-8])),$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(page)))/$(page))
+	rm -f $(PROGRAMS:%=$(DESTDIR)$(PREFIX)/share/bash-completion/completions/%)
+	rm -f $(PROGRAMS:%=$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_%)
+
+clean: ## remove build/
 	rm -rf $(OUT)
 
--include $(shell find $(OUT) -name '*.d' 2>/dev/null)
-.PHONY: all unit clean
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1	\2/p' Makefile | expand -t 16
+	@echo "Variables: CC (gcc, clang), PREFIX, DESTDIR, OUT, CFLAGS, LDFLAGS, EXTRA_CFLAGS, EXTRA_LDFLAGS, FUZZ_SECONDS."
+
+-include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)
+.PHONY: all tests objects bench-tools unit deps demo check check-asan check-docs docs check-rooms lint format fuzz bench \
+	install uninstall clean help
 .SECONDARY:
+.DELETE_ON_ERROR:
