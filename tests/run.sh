@@ -160,7 +160,7 @@ launch() { # N SUITE NAME LIMIT KIND FILE
 		export TMPDIR=$work/$n PATH=$SC_BUILD/bin:$PATH
 		exec timeout -k 10 "$limit" "${command[@]}"
 	) </dev/null >"$work/$n.out" 2>&1 &
-	pid_job[$!]="$n|$suite|$name|$limit|$kind|$EPOCHREALTIME"
+	pid_job[$!]="$n|$suite|$name|$limit|$kind|$EPOCHREALTIME|$file"
 }
 
 # Counts of one finished job: sets p, f, s and why.
@@ -198,23 +198,29 @@ judge() { # STATUS KIND OUT
 }
 
 reap() { # one job
-	local pid status n suite name limit kind since took p f s why
+	local pid status n suite name limit kind since file took p f s why
 
 	wait -n -p pid "${!pid_job[@]}"
 	status=$?
 	[[ -n ${pid:-} ]] || return
-	IFS='|' read -r n suite name limit kind since <<<"${pid_job[$pid]}"
+	IFS='|' read -r n suite name limit kind since file <<<"${pid_job[$pid]}"
 	unset "pid_job[$pid]"
 	[[ $kind == setup ]] && setup_runs=
 	took=$(awk -v a="$since" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }')
 	judge "$status" "$kind" "$work/$n.out" "$limit"
+	if [[ $kind == tap && $why == hung* ]]; then
+		# TAP names a test when it has ended: the one that hangs is the next in the file.
+		why+=", in \"$(sed -n 's/^@test "\(.*\)" {.*/\1/p' "$file" | sed -n "$((p + f + s))p")\""
+	fi
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 	if [[ $f -gt 0 ]]; then
 		failures+=("$suite/$name${why:+ ($why)}")
-		echo "FAIL $suite/$name: $p passed, $f failed${s:+, $s skipped}${why:+ ($why)}, $took s"
+		echo "FAIL $suite/$name: $p passed, $f failed$( ((s)) && echo ", $s skipped")${why:+ ($why)}, $took s"
 		show "$kind" "$work/$n.out"
+	elif [[ $kind == setup ]]; then
+		echo "ok   $suite/$name: ready, $took s"
 	else
-		echo "ok   $suite/$name: $p passed$([[ $s -gt 0 ]] && echo ", $s skipped"), $took s"
+		echo "ok   $suite/$name: $p passed$( ((s)) && echo ", $s skipped"), $took s"
 	fi
 	[[ $s -gt 0 ]] && grep '^ok .*# skip' "$work/$n.out" | sed 's/^ok [0-9]* /     skipped: /'
 	rm -rf "${work:?}/$n" "$work/$n.out"

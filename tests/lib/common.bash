@@ -24,6 +24,17 @@ sc_setup() {
 	declare -gA sc_pids=()
 }
 
+# needs PROGRAM...: skip the test where a program is not part of the tree yet; one that is part and not built is a failure.
+needs() {
+	local program
+
+	for program in "$@"; do
+		if ! compgen -G "$SC_ROOT/bin/$program*" >/dev/null; then
+			skip "$program is not there yet"
+		fi
+	done
+}
+
 sc_teardown() {
 	local name
 
@@ -50,6 +61,15 @@ wait_for() {
 	done
 }
 
+# In a child: the inputs held for others are not its own, else they would never end.
+sc_let_go() {
+	local fd
+
+	for fd in "${sc_inputs[@]}"; do
+		exec {fd}>&-
+	done
+}
+
 # start NAME COMMAND...: run COMMAND in the background; its output goes to NAME.out and NAME.err, its input is
 # NAME.in if that exists (a file or a FIFO), else empty. Sets pid.
 start() {
@@ -57,9 +77,34 @@ start() {
 
 	shift
 	[[ -e $name.in ]] && in=$name.in
-	"$@" <"$in" >"$name.out" 2>"$name.err" 3>&- &
+	(
+		sc_let_go
+		exec "$@"
+	) <"$in" >"$name.out" 2>"$name.err" 3>&- &
 	pid=$!
 	sc_pids[$name]=$pid
+}
+
+# hold NAME: give what will be started as NAME an input that stays open; `say NAME TEXT` writes a line to it, and
+# `close_input NAME` ends it.
+declare -gA sc_inputs=()
+hold() {
+	local fd
+
+	mkfifo "$1.in"
+	exec {fd}<>"$1.in"
+	sc_inputs[$1]=$fd
+}
+
+say() {
+	printf '%s\n' "${@:2}" >&"${sc_inputs[$1]}"
+}
+
+close_input() {
+	local fd=${sc_inputs[$1]}
+
+	exec {fd}>&-
+	unset "sc_inputs[$1]"
 }
 
 # stop NAME [SIGNAL]: signal what was started as NAME (TERM) and wait for its end; SIGKILL after the usual limit.
@@ -111,7 +156,10 @@ ready() {
 	: >"$name.ready"
 	local in=/dev/null
 	[[ -e $name.in ]] && in=$name.in
-	"$@" --ready-fd 9 <"$in" >"$name.out" 2>"$name.err" 3>&- 9>"$name.ready" &
+	(
+		sc_let_go
+		exec "$@" --ready-fd 9
+	) <"$in" >"$name.out" 2>"$name.err" 3>&- 9>"$name.ready" &
 	pid=$!
 	sc_pids[$name]=$pid
 	sc_ready "$name"

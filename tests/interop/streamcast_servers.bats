@@ -1,0 +1,184 @@
+# sc-sub against real streamcast servers: 0.1.0 (protocol 1, binary pairs) and the newest (protocol 4, triples).
+# It must read both, resume across its own death and theirs, and give each refusal its own status.
+
+load ../lib/common
+load interop
+
+setup() {
+	needs sc-sub
+	sc_setup
+}
+
+teardown() { sc_teardown; }
+
+# upstream old|new [ARGUMENT...]: a real server, whose commands go through `tell`.
+upstream() {
+	local python=("${python_new[@]}")
+
+	[[ $1 != old ]] || python=("${python_old[@]}")
+	[[ -e server.in ]] || hold server
+	peer server "${python[@]}" "$SC_TESTS/interop/streamcast_server.py" --root root "${@:2}"
+}
+
+# tell COMMAND: give the server a command and wait for its answer.
+tell() {
+	local before
+
+	before=$(wc -l <server.out)
+	say server "$1"
+	wait_for lines server.out $((before + 1))
+}
+
+# frames OFFSET COUNT FILE: what the server's data frames hold, as sc-sub is to print them.
+frames() {
+	"${python_new[@]}" "$SC_TESTS/interop/wsclient.py" --count "$2" "$url/trades?offset=$1" |
+		sed -E 's/^\[([0-9]+),[0-9]+,/[\1,/' >"$3"
+}
+
+reads() {
+	upstream "$1"
+	tell 'rows 50'
+	frames 1 50 want
+	sc-sub --offset earliest --count 50 "$url/trades" >got
+	same want got
+	sc-sub --offset 48 --count 3 "$url/trades" >got
+	same <(tail -3 want) got
+	sc-sub --after 48 --count 2 "$url/trades" >got
+	same <(tail -2 want) got
+
+	# Live only.
+	start subscriber sc-sub --count 2 "$url/trades"
+	wait_for sc_subscribed
+	tell 'rows 2'
+	await subscriber
+	[ "$ended" -eq 0 ]
+	[ "$(offsets subscriber.out | tr '\n' ' ')" = '51 52 ' ]
+}
+
+# Somebody is subscribed, as far as the operating system can tell: a connection to the server's port.
+sc_subscribed() {
+	local hex
+
+	hex=$(printf '0100007F:%04X' "$port")
+	[[ $(awk -v to="$hex" '$3 == to && $4 == "01"' /proc/net/tcp | wc -l) -gt 0 ]]
+}
+
+resumes_after_kill() {
+	upstream "$1"
+	tell 'rows 40'
+	start subscriber sc-sub --cursor place --offset earliest "$url/trades"
+	wait_for lines subscriber.out 40
+	wait_for sc_saved 40
+	stop subscriber KILL
+	cp subscriber.out first
+	tell 'rows 40'
+	sc-sub --cursor place --count 40 "$url/trades" >second
+	# Missing nothing; what the cursor had not told yet may come again.
+	offsets first | cat - <(offsets second) | sort -nu | diff - <(seq 80)
+	[ "$(offsets second | head -1)" = 41 ]
+	[ "$(cat place)" = 80 ]
+}
+
+sc_saved() {
+	[[ -s place && $(cat place) -eq $1 ]]
+}
+
+resumes_after_server() {
+	upstream "$1"
+	tell 'rows 10'
+	start subscriber sc-sub --offset earliest --count 30 "$url/trades"
+	wait_for lines subscriber.out 10
+	local at=$port
+	stop server
+	upstream "$1" --port "$at"
+	tell 'rows 10'
+	wait_for lines subscriber.out 20
+	stop server KILL
+	upstream "$1" --port "$at"
+	tell 'rows 10'
+	await subscriber
+	[ "$ended" -eq 0 ]
+	offsets subscriber.out | diff - <(seq 30)
+}
+
+is_refused() {
+	upstream "$1" --max-replay 5
+	tell 'rows 9'
+
+	run -79 --separate-stderr sc-sub --offset 4 "$url/trades"
+	[ -z "$output" ]
+	[[ $stderr == *too*old* ]]
+	[[ $stderr == *5* ]]
+	run -79 --separate-stderr sc-sub --json --offset 4 "$url/trades"
+	[ "$(jq -r .why <<<"${stderr_lines[-1]}")" = too_old ]
+	[ "$(jq -c '[.offset, .behind, .max_replay]' <<<"${stderr_lines[-1]}")" = '[4,6,5]' ]
+
+	run -79 --separate-stderr sc-sub --json --offset 11 "$url/trades"
+	[ "$(jq -r .why <<<"${stderr_lines[-1]}")" = ahead ]
+	[ "$(jq -c '[.offset, .end_offset]' <<<"${stderr_lines[-1]}")" = '[11,10]' ]
+
+	run -79 --separate-stderr sc-sub --json --offset earliest "$url/live"
+	[ "$(jq -r .why <<<"${stderr_lines[-1]}")" = not_durable ]
+
+	run -66 --separate-stderr sc-sub "$url/trade"
+	[[ $stderr == *trade* ]]
+	[[ $stderr == *live*trades* ]]
+
+	# A cursor that fell behind is refused in the same way, and stays as it is.
+	echo -n 2 >place
+	run -79 --separate-stderr sc-sub --cursor place "$url/trades"
+	[ "$(cat place)" = 2 ]
+}
+
+survives_being_slow() {
+	upstream "$1" --max-backlog 50
+	tell 'rows 1'
+	mkfifo pipe
+	exec {reader}<>pipe
+	sc-sub --offset earliest --count 60001 "$url/trades" >pipe 2>slow.err 3>&- {reader}>&- &
+	sc_pids[slow]=$!
+	read -r -t 30 first <&"$reader"
+	[[ $first == '[1,'* ]]
+	# The pipe is full and nobody reads: the server cuts it off.
+	tell 'flood 60000'
+	{ echo "$first"; timeout 120 head -n 60000 <&"$reader"; } >got
+	exec {reader}>&-
+	await slow
+	[ "$ended" -eq 0 ]
+	offsets got | diff - <(seq 60001)
+}
+
+@test "sc-sub reads from a streamcast 0.1.0 server" { reads old; }
+@test "sc-sub resumes from its cursor after kill -9, at 0.1.0" { resumes_after_kill old; }
+@test "sc-sub goes on when a 0.1.0 server comes back" { resumes_after_server old; }
+@test "sc-sub is refused by a 0.1.0 server with 79 and 66" { is_refused old; }
+@test "sc-sub, cut off by a 0.1.0 server as too slow, goes on where it was" { survives_being_slow old; }
+
+@test "sc-sub reads from the newest streamcast server" { reads new; }
+@test "sc-sub resumes from its cursor after kill -9, at the newest" { resumes_after_kill new; }
+@test "sc-sub goes on when the newest server comes back" { resumes_after_server new; }
+@test "sc-sub is refused by the newest server with 79 and 66" { is_refused new; }
+@test "sc-sub, cut off by the newest server as too slow, goes on where it was" { survives_being_slow new; }
+
+@test "sc-sub prints rows of a 0.1.0 stream without a log, with null for the offset" {
+	upstream old
+	start subscriber sc-sub --count 1 "$url/live"
+	wait_for sc_subscribed
+	# The handshake may still be under way when the connection is seen: send until one came.
+	wait_for sc_said_live
+	await subscriber
+	[ "$ended" -eq 0 ]
+	[ "$(cat subscriber.out)" = '[null,{"b":1,"a":2.5}]' ]
+}
+
+sc_said_live() {
+	say server 'live {"b":1,"a":2.5}'
+	sleep 0.1
+	[[ -s subscriber.out ]]
+}
+
+@test "sc-sub knows the old word for an empty log" {
+	upstream old
+	run -79 --separate-stderr sc-sub --json --offset earliest "$url/trades"
+	[ "$(jq -r .why <<<"${stderr_lines[-1]}")" = empty ]
+}
