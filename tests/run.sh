@@ -156,7 +156,7 @@ launch() { # N SUITE NAME LIMIT KIND FILE
 	mkdir -p "$work/$n"
 	(
 		cd "$work/$n" || exit 70
-		[[ $suite == unit || $suite == seeds ]] && cd "$root"
+		if [[ $suite == unit || $suite == seeds ]]; then cd "$root" || exit 70; fi
 		export TMPDIR=$work/$n PATH=$SC_BUILD/bin:$PATH
 		exec timeout -k 10 "$limit" "${command[@]}"
 	) </dev/null >"$work/$n.out" 2>&1 &

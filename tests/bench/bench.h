@@ -51,7 +51,10 @@ static UNUSED double clock_s(clockid_t c)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static UNUSED double self_cpu_s(void) { return clock_s(CLOCK_PROCESS_CPUTIME_ID); }
+static UNUSED double self_cpu_s(void)
+{
+	return clock_s(CLOCK_PROCESS_CPUTIME_ID);
+}
 
 static UNUSED void sleep_until_ns(uint64_t t)
 {
@@ -77,7 +80,8 @@ static UNUSED void machine_cpu_s(double *busy, double *steal)
 	*busy = *steal = 0;
 	if (!f)
 		return;
-	if (fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6], &v[7]) == 8) {
+	if (fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2], &v[3],
+		   &v[4], &v[5], &v[6], &v[7]) == 8) {
 		double hz = (double)sysconf(_SC_CLK_TCK);
 		*busy = (double)(v[0] + v[1] + v[2] + v[5] + v[6]) / hz;
 		*steal = (double)v[7] / hz;
@@ -89,8 +93,7 @@ static UNUSED void machine_cpu_s(double *busy, double *steal)
 
 static const char *prog = "bench";
 
-static UNUSED __attribute__((noreturn, format(printf, 1, 2)))
-void die(const char *f, ...)
+static UNUSED __attribute__((noreturn, format(printf, 1, 2))) void die(const char *f, ...)
 {
 	va_list ap;
 	fprintf(stderr, "%s: ", prog);
@@ -211,7 +214,8 @@ static UNUSED double hist_pct(const struct hist *h, double p)
 /* prints "name":{"n":..,"p50":..} in microseconds from a histogram of ns */
 static UNUSED void hist_json_us(FILE *o, const char *name, const struct hist *h)
 {
-	fprintf(o, "\"%s\":{\"n\":%" PRIu64 ",\"min\":%.1f,\"mean\":%.1f,\"p50\":%.1f,"
+	fprintf(o,
+		"\"%s\":{\"n\":%" PRIu64 ",\"min\":%.1f,\"mean\":%.1f,\"p50\":%.1f,"
 		"\"p90\":%.1f,\"p99\":%.1f,\"p999\":%.1f,\"max\":%.1f}",
 		name, h->n, (double)h->min / 1e3, h->n ? h->sum / (double)h->n / 1e3 : 0,
 		hist_pct(h, 50) / 1e3, hist_pct(h, 90) / 1e3, hist_pct(h, 99) / 1e3,
@@ -363,8 +367,8 @@ static UNUSED void buf_put(struct buf *b, const void *p, size_t n)
 	b->n += n;
 }
 
-static UNUSED __attribute__((format(printf, 2, 3)))
-void buf_printf(struct buf *b, const char *f, ...)
+static UNUSED __attribute__((format(printf, 2, 3))) void buf_printf(struct buf *b, const char *f,
+								    ...)
 {
 	va_list ap;
 	va_start(ap, f);
@@ -407,9 +411,10 @@ static UNUSED size_t ws_header(unsigned char *h, unsigned op, size_t len, bool m
 static UNUSED size_t ws_request(char *b, size_t cap, const char *path, int port)
 {
 	int n = snprintf(b, cap,
-		"GET %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nUpgrade: websocket\r\n"
-		"Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-		"Sec-WebSocket-Version: 13\r\n\r\n", path, port);
+			 "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nUpgrade: websocket\r\n"
+			 "Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+			 "Sec-WebSocket-Version: 13\r\n\r\n",
+			 path, port);
 	if (n < 0 || (size_t)n >= cap)
 		die("path too long");
 	return (size_t)n;
@@ -430,8 +435,10 @@ static UNUSED void sha1(const unsigned char *m, size_t len, unsigned char out[20
 	for (size_t o = 0; o < tot; o += 64) {
 		uint32_t w[80], a = h[0], b = h[1], c = h[2], d = h[3], e = h[4];
 		for (int i = 0; i < 16; i++)
-			w[i] = (uint32_t)blk[o + (size_t)i * 4] << 24 | (uint32_t)blk[o + (size_t)i * 4 + 1] << 16 |
-			       (uint32_t)blk[o + (size_t)i * 4 + 2] << 8 | blk[o + (size_t)i * 4 + 3];
+			w[i] = (uint32_t)blk[o + (size_t)i * 4] << 24 |
+			       (uint32_t)blk[o + (size_t)i * 4 + 1] << 16 |
+			       (uint32_t)blk[o + (size_t)i * 4 + 2] << 8 |
+			       blk[o + (size_t)i * 4 + 3];
 		for (int i = 16; i < 80; i++) {
 			uint32_t x = w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16];
 			w[i] = x << 1 | x >> 31;
@@ -467,7 +474,8 @@ static UNUSED void b64(const unsigned char *p, size_t n, char *o)
 {
 	static const char t[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	for (size_t i = 0; i < n; i += 3) {
-		uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) | (i + 2 < n ? p[i + 2] : 0);
+		uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) |
+			     (i + 2 < n ? p[i + 2] : 0);
 		*o++ = t[v >> 18];
 		*o++ = t[v >> 12 & 63];
 		*o++ = i + 1 < n ? t[v >> 6 & 63] : '=';
@@ -524,7 +532,7 @@ struct gen {
 	size_t size;
 	uint64_t seq, rng;
 	int64_t cents;
-	uint64_t event0;	/* fixed epoch µs at start, so rows can be made the same again */
+	uint64_t event0; /* fixed epoch µs at start, so rows can be made the same again */
 	bool fixed_time;
 };
 

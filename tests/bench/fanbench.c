@@ -9,7 +9,8 @@
 #include <sys/epoll.h>
 
 enum proto { P_WS, P_NATS, P_NATSWS, P_REDIS, P_REDISX, P_MQTT };
-static const char *const proto_names[] = { "ws", "nats", "nats-ws", "redis", "redis-stream", "mqtt", NULL };
+static const char *const proto_names[] = { "ws",           "nats", "nats-ws", "redis",
+					   "redis-stream", "mqtt", NULL };
 
 enum { CL_EOF, CL_RESET, CL_NOCODE, CL_REFUSED, CL_PROTOCOL, CL_NKIND };
 static const char *const cl_names[] = { "eof", "reset", "nocode", "refused", "protocol" };
@@ -18,12 +19,12 @@ struct conn {
 	int fd;
 	int ix;
 	bool up, closed, stall, counted_done;
-	int close_code;		/* 0: none seen */
+	int close_code; /* 0: none seen */
 	uint64_t frames, bytes, frames0, bytes0;
-	uint64_t next;		/* expected offset, when checking */
+	uint64_t next; /* expected offset, when checking */
 	bool have_next;
-	struct buf in;		/* bytes of an unfinished frame */
-	struct buf l2;		/* nats-ws: unfinished NATS text; ws: fragments */
+	struct buf in; /* bytes of an unfinished frame */
+	struct buf l2; /* nats-ws: unfinished NATS text; ws: fragments */
 	/* redis-stream reply state */
 	int xpos;
 	uint64_t xleft;
@@ -79,42 +80,48 @@ static void note_err(const char *s, size_t n)
 
 static void help(void)
 {
-	puts(
-"usage: fanbench [options]\n"
-"N subscribers on loopback; prints one JSON line.\n"
-"\n"
-"what to connect to\n"
-"  --proto P       ws | nats | nats-ws | redis | redis-stream | mqtt (ws)\n"
-"  --host A        loopback IPv4 address (127.0.0.1)   --port N (9001)\n"
-"  --path /x       WebSocket URL path (/); %d in it becomes the connection's number\n"
-"  --subproto S    Sec-WebSocket-Protocol to ask for (none)\n"
-"  --greeting      ws: a subscriber is ready when its greeting (sc-serve) came; it counts as no message\n"
-"  --subject S     NATS subject, Redis channel or stream key, MQTT topic (bench)\n"
-"  --conns N       subscribers (1)   --threads N  client threads (1)\n"
-"  --js-replay S   nats: replay JetStream stream S from its start (push, no acks)\n"
-"  --js-fc 0|1     ... with flow control (1)\n"
-"  --xcmd C        redis-stream: xread | xrange | xrange-all (xread)   --count N (10000)\n"
-"when to stop (whichever is first)\n"
-"  --secs S        S seconds after the first message\n"
-"  --msgs K        each connection has K messages\n"
-"  --pub CMD       run CMD (sh -c) when all have subscribed; stop when it has ended and\n"
-"                  each connection has as many messages as its JSON's \"published\"\n"
-"  --idle S        nothing came for S seconds after the first message (3)\n"
-"  --max-secs S    in any case (60)\n"
-"what to measure\n"
-"  --warmup S      leave out the first S seconds after the first message (0)\n"
-"  --check         the JSON pair's first number ([N,...) grows by one on each connection\n"
-"  --check-key K   the same for the member \"K\":N anywhere in the message\n"
-"  --latency       now - \"t_ns\" of each message: CLOCK_MONOTONIC nanoseconds, an integer\n"
-"  --pid NAME=PID  CPU seconds of that process in the measured interval (repeatable)\n"
-"  --discard       count bytes only and let the kernel drop them (no copy to user space);\n"
-"                  frames = bytes / --frame-bytes N\n"
-"how\n"
-"  --credit FILE   share what the slowest subscriber has received (pubbench --credit)\n"
-"  --stall K       the first K subscribers never read once they have subscribed\n"
-"  --ready-file F  create F when all have subscribed\n"
-"  --rbuf N        bytes per read (64k)   --rcvbuf N  SO_RCVBUF (kernel's own)\n"
-"  --label S       copied into the result   --quiet  no progress on stderr");
+	puts("usage: fanbench [options]\n"
+	     "N subscribers on loopback; prints one JSON line.\n"
+	     "\n"
+	     "what to connect to\n"
+	     "  --proto P       ws | nats | nats-ws | redis | redis-stream | mqtt (ws)\n"
+	     "  --host A        loopback IPv4 address (127.0.0.1)   --port N (9001)\n"
+	     "  --path /x       WebSocket URL path (/); %d in it becomes the connection's number\n"
+	     "  --subproto S    Sec-WebSocket-Protocol to ask for (none)\n"
+	     "  --greeting      ws: a subscriber is ready when its greeting (sc-serve) came; it "
+	     "counts as no message\n"
+	     "  --subject S     NATS subject, Redis channel or stream key, MQTT topic (bench)\n"
+	     "  --conns N       subscribers (1)   --threads N  client threads (1)\n"
+	     "  --js-replay S   nats: replay JetStream stream S from its start (push, no acks)\n"
+	     "  --js-fc 0|1     ... with flow control (1)\n"
+	     "  --xcmd C        redis-stream: xread | xrange | xrange-all (xread)   --count N "
+	     "(10000)\n"
+	     "when to stop (whichever is first)\n"
+	     "  --secs S        S seconds after the first message\n"
+	     "  --msgs K        each connection has K messages\n"
+	     "  --pub CMD       run CMD (sh -c) when all have subscribed; stop when it has ended "
+	     "and\n"
+	     "                  each connection has as many messages as its JSON's \"published\"\n"
+	     "  --idle S        nothing came for S seconds after the first message (3)\n"
+	     "  --max-secs S    in any case (60)\n"
+	     "what to measure\n"
+	     "  --warmup S      leave out the first S seconds after the first message (0)\n"
+	     "  --check         the JSON pair's first number ([N,...) grows by one on each "
+	     "connection\n"
+	     "  --check-key K   the same for the member \"K\":N anywhere in the message\n"
+	     "  --latency       now - \"t_ns\" of each message: CLOCK_MONOTONIC nanoseconds, an "
+	     "integer\n"
+	     "  --pid NAME=PID  CPU seconds of that process in the measured interval (repeatable)\n"
+	     "  --discard       count bytes only and let the kernel drop them (no copy to user "
+	     "space);\n"
+	     "                  frames = bytes / --frame-bytes N\n"
+	     "how\n"
+	     "  --credit FILE   share what the slowest subscriber has received (pubbench "
+	     "--credit)\n"
+	     "  --stall K       the first K subscribers never read once they have subscribed\n"
+	     "  --ready-file F  create F when all have subscribed\n"
+	     "  --rbuf N        bytes per read (64k)   --rcvbuf N  SO_RCVBUF (kernel's own)\n"
+	     "  --label S       copied into the result   --quiet  no progress on stderr");
 	exit(0);
 }
 
@@ -179,7 +186,8 @@ static void look(struct worker *w, struct conn *c, const unsigned char *p, size_
 
 static void conn_up(struct conn *c);
 
-static inline void message(struct worker *w, struct conn *c, const unsigned char *p, size_t n, uint64_t t)
+static inline void message(struct worker *w, struct conn *c, const unsigned char *p, size_t n,
+			   uint64_t t)
 {
 	if (greeting && !c->up) {
 		conn_up(c);
@@ -220,7 +228,8 @@ static void conn_up(struct conn *c)
 	}
 }
 
-static unsigned char *feed_nats(struct worker *w, struct conn *c, unsigned char *p, unsigned char *e, uint64_t t)
+static unsigned char *feed_nats(struct worker *w, struct conn *c, unsigned char *p,
+				unsigned char *e, uint64_t t)
 {
 	while (p < e) {
 		unsigned char *nl = memchr(p, '\n', (size_t)(e - p));
@@ -241,7 +250,8 @@ static unsigned char *feed_nats(struct worker *w, struct conn *c, unsigned char 
 				break;
 			unsigned char *body = nl + 1;
 			if (js_stream && !h && nl - p > 11 && !memcmp(p + 4, "fb.api ", 7)) {
-				if (memmem(body, len, "\"error\"", 7))	/* the answer to our request */
+				if (memmem(body, len, "\"error\"",
+					   7)) /* the answer to our request */
 					note_err((char *)body, len);
 			} else if (!h)
 				message(w, c, body, (size_t)len, t);
@@ -262,11 +272,13 @@ static unsigned char *feed_nats(struct worker *w, struct conn *c, unsigned char 
 					if (ll < sizeof line) {
 						memcpy(line, p, ll);
 						line[ll] = 0;
-						for (char *s = strtok_r(line, " ", &sv); s && k < 6; s = strtok_r(NULL, " ", &sv))
+						for (char *s = strtok_r(line, " ", &sv); s && k < 6;
+						     s = strtok_r(NULL, " ", &sv))
 							f[k++] = s;
 						if (k == 6) {
 							char o[600];
-							int ol = snprintf(o, sizeof o, "PUB %s 0\r\n\r\n", f[3]);
+							int ol = snprintf(o, sizeof o,
+									  "PUB %s 0\r\n\r\n", f[3]);
 							send_text(c, o, (size_t)ol);
 						}
 					}
@@ -286,7 +298,8 @@ static unsigned char *feed_nats(struct worker *w, struct conn *c, unsigned char 
 	return p;
 }
 
-static unsigned char *feed_ws(struct worker *w, struct conn *c, unsigned char *p, unsigned char *e, uint64_t t)
+static unsigned char *feed_ws(struct worker *w, struct conn *c, unsigned char *p, unsigned char *e,
+			      uint64_t t)
 {
 	while (e - p >= 2) {
 		uint64_t len = p[1] & 127;
@@ -319,7 +332,8 @@ static unsigned char *feed_ws(struct worker *w, struct conn *c, unsigned char *p
 			if (proto == P_NATSWS) {
 				if (c->l2.n) {
 					buf_put(&c->l2, b, len);
-					unsigned char *q = feed_nats(w, c, c->l2.p, c->l2.p + c->l2.n, t);
+					unsigned char *q = feed_nats(w, c, c->l2.p,
+								     c->l2.p + c->l2.n, t);
 					size_t left = (size_t)(c->l2.p + c->l2.n - q);
 					memmove(c->l2.p, q, left);
 					c->l2.n = left;
@@ -331,7 +345,9 @@ static unsigned char *feed_ws(struct worker *w, struct conn *c, unsigned char *p
 			} else
 				message(w, c, b, len, t);
 			break;
-		case 0x01: case 0x02: case 0x00:
+		case 0x01:
+		case 0x02:
+		case 0x00:
 			buf_put(&c->l2, b, len);
 			break;
 		case 0x80:
@@ -365,7 +381,8 @@ static unsigned char *crlf(unsigned char *p, unsigned char *e)
 	return n ? n + 1 : NULL;
 }
 
-static unsigned char *feed_redis(struct worker *w, struct conn *c, unsigned char *p, unsigned char *e, uint64_t t)
+static unsigned char *feed_redis(struct worker *w, struct conn *c, unsigned char *p,
+				 unsigned char *e, uint64_t t)
 {
 	while (p < e) {
 		unsigned char *s = p;
@@ -377,7 +394,7 @@ static unsigned char *feed_redis(struct worker *w, struct conn *c, unsigned char
 			p = n;
 			continue;
 		}
-		if (*p != '*') {	/* simple replies */
+		if (*p != '*') { /* simple replies */
 			unsigned char *n = crlf(p, e);
 			if (!n)
 				break;
@@ -428,10 +445,12 @@ static void x_request(struct conn *c)
 	char b[512], id[80];
 	int n;
 	if (!strcmp(xcmd, "xread"))
-		n = snprintf(b, sizeof b, "XREAD COUNT %" PRIu64 " STREAMS %s %s\r\n", xcount, subject, c->xid[0] ? c->xid : "0");
+		n = snprintf(b, sizeof b, "XREAD COUNT %" PRIu64 " STREAMS %s %s\r\n", xcount,
+			     subject, c->xid[0] ? c->xid : "0");
 	else if (!strcmp(xcmd, "xrange")) {
 		snprintf(id, sizeof id, c->xid[0] ? "(%s" : "-", c->xid);
-		n = snprintf(b, sizeof b, "XRANGE %s %s + COUNT %" PRIu64 "\r\n", subject, id, xcount);
+		n = snprintf(b, sizeof b, "XRANGE %s %s + COUNT %" PRIu64 "\r\n", subject, id,
+			     xcount);
 	} else if (!c->xid[0])
 		n = snprintf(b, sizeof b, "XRANGE %s - +\r\n", subject);
 	else {
@@ -443,7 +462,8 @@ static void x_request(struct conn *c)
 }
 
 /* 0 top, 1 "*2", 2 key, 3 "*N", 4 "*2" of an entry, 5 id, 6 "*2", 7 field, 8 value */
-static unsigned char *feed_redisx(struct worker *w, struct conn *c, unsigned char *p, unsigned char *e, uint64_t t)
+static unsigned char *feed_redisx(struct worker *w, struct conn *c, unsigned char *p,
+				  unsigned char *e, uint64_t t)
 {
 	while (p < e) {
 		unsigned char *n = crlf(p, e);
@@ -504,7 +524,8 @@ static unsigned char *feed_redisx(struct worker *w, struct conn *c, unsigned cha
 	return p;
 }
 
-static unsigned char *feed_mqtt(struct worker *w, struct conn *c, unsigned char *p, unsigned char *e, uint64_t t)
+static unsigned char *feed_mqtt(struct worker *w, struct conn *c, unsigned char *p,
+				unsigned char *e, uint64_t t)
 {
 	while (e - p >= 2) {
 		uint64_t len = 0;
@@ -544,7 +565,8 @@ static unsigned char *feed_mqtt(struct worker *w, struct conn *c, unsigned char 
 	return p;
 }
 
-static unsigned char *feed(struct worker *w, struct conn *c, unsigned char *p, unsigned char *e, uint64_t t)
+static unsigned char *feed(struct worker *w, struct conn *c, unsigned char *p, unsigned char *e,
+			   uint64_t t)
 {
 	switch (proto) {
 	case P_WS:
@@ -580,9 +602,13 @@ static void conn_close(struct worker *w, struct conn *c, int kind)
 static void nats_hello(struct conn *c)
 {
 	char b[1024];
-	int n = snprintf(b, sizeof b,
-		"CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":false,\"name\":\"fanbench\",\"lang\":\"c\",\"version\":\"1\",\"protocol\":1}\r\n"
-		"SUB %s 1\r\nPING\r\n", js_stream ? "fb.deliver" : subject);
+	int n = snprintf(
+		b, sizeof b,
+		"CONNECT "
+		"{\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":false,"
+		"\"name\":\"fanbench\",\"lang\":\"c\",\"version\":\"1\",\"protocol\":1}\r\n"
+		"SUB %s 1\r\nPING\r\n",
+		js_stream ? "fb.deliver" : subject);
 	send_text(c, b, (size_t)n);
 }
 
@@ -628,10 +654,13 @@ static void conn_open(struct worker *w, struct conn *c)
 			snprintf(pa, sizeof pa, "%s", path);
 		size_t n = ws_request(rq, sizeof rq, pa, port);
 		if (subproto)
-			n = n - 2 + (size_t)snprintf(rq + n - 2, sizeof rq - n + 2, "Sec-WebSocket-Protocol: %s\r\n\r\n", subproto);
-		if (write_all(c->fd, rq, n) || !read_until(c->fd, &b, "\r\n\r\n", 10) ||
-		    b.n < 12 || memcmp(b.p + 8, " 101", 4)) {
-			note_err(b.n ? (char *)b.p : "no answer", b.n ? strcspn((char *)b.p, "\r") : 9);
+			n = n - 2 +
+			    (size_t)snprintf(rq + n - 2, sizeof rq - n + 2,
+					     "Sec-WebSocket-Protocol: %s\r\n\r\n", subproto);
+		if (write_all(c->fd, rq, n) || !read_until(c->fd, &b, "\r\n\r\n", 10) || b.n < 12 ||
+		    memcmp(b.p + 8, " 101", 4)) {
+			note_err(b.n ? (char *)b.p : "no answer",
+				 b.n ? strcspn((char *)b.p, "\r") : 9);
 			atomic_fetch_add(&errors_close[CL_REFUSED], 1);
 			c->closed = true;
 			atomic_fetch_add(&n_closed, 1);
@@ -733,8 +762,15 @@ static ssize_t pump(struct worker *w, struct conn *c)
 	if (q < e)
 		buf_put(&c->in, q, (size_t)(e - q));
 	if (c->close_code) {
-		if (c->close_code > 0) {	/* answer the close, then leave */
-			unsigned char o[8] = { 0x88, 0x82, 0, 0, 0, 0, (unsigned char)(c->close_code >> 8), (unsigned char)c->close_code };
+		if (c->close_code > 0) { /* answer the close, then leave */
+			unsigned char o[8] = { 0x88,
+					       0x82,
+					       0,
+					       0,
+					       0,
+					       0,
+					       (unsigned char)(c->close_code >> 8),
+					       (unsigned char)c->close_code };
 			if (send(c->fd, o, 8, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 				note_err("close answer", 12);
 		}
@@ -746,11 +782,16 @@ static ssize_t pump(struct worker *w, struct conn *c)
 static void js_start(struct conn *c)
 {
 	char j[512], b[1024];
-	int jl = snprintf(j, sizeof j,
-		"{\"stream_name\":\"%s\",\"config\":{\"deliver_subject\":\"fb.deliver\",\"deliver_policy\":\"all\","
-		"\"ack_policy\":\"none\",\"replay_policy\":\"instant\",\"mem_storage\":true%s}}", js_stream,
-		js_fc ? ",\"flow_control\":true,\"idle_heartbeat\":5000000000" : "");
-	int n = snprintf(b, sizeof b, "SUB fb.api 2\r\nUNSUB 2 1\r\nPUB $JS.API.CONSUMER.CREATE.%s fb.api %d\r\n%s\r\n", js_stream, jl, j);
+	int jl = snprintf(
+		j, sizeof j,
+		"{\"stream_name\":\"%s\",\"config\":{\"deliver_subject\":\"fb.deliver\",\"deliver_"
+		"policy\":\"all\","
+		"\"ack_policy\":\"none\",\"replay_policy\":\"instant\",\"mem_storage\":true%s}}",
+		js_stream, js_fc ? ",\"flow_control\":true,\"idle_heartbeat\":5000000000" : "");
+	int n = snprintf(
+		b, sizeof b,
+		"SUB fb.api 2\r\nUNSUB 2 1\r\nPUB $JS.API.CONSUMER.CREATE.%s fb.api %d\r\n%s\r\n",
+		js_stream, jl, j);
 	send_text(c, b, (size_t)n);
 }
 
@@ -772,7 +813,7 @@ static void *worker_main(void *arg)
 				break;
 		}
 	}
-	for (;;) {		/* wait for the rest of the subscriptions */
+	for (;;) { /* wait for the rest of the subscriptions */
 		int up = 0;
 		for (int i = w->n0; i < w->n1; i++)
 			up += conns[i].up || conns[i].closed;
@@ -798,7 +839,7 @@ static void *worker_main(void *arg)
 			x_request(c);
 		if (js_stream)
 			js_start(c);
-		if (c->in.n) {	/* frames that came with the handshake's answer */
+		if (c->in.n) { /* frames that came with the handshake's answer */
 			struct buf b = c->in;
 			c->in = (struct buf){ 0 };
 			unsigned char *q = feed(w, c, b.p, b.p + b.n, now_ns());
@@ -822,7 +863,8 @@ static void *worker_main(void *arg)
 			pump(w, c);
 			if (c->frames != f0)
 				got = true;
-			if (!c->counted_done && ((want_msgs && c->frames >= want_msgs) || c->xdone)) {
+			if (!c->counted_done &&
+			    ((want_msgs && c->frames >= want_msgs) || c->xdone)) {
 				c->counted_done = true;
 				atomic_fetch_add(&n_done, 1);
 			}
@@ -853,7 +895,8 @@ static void *worker_main(void *arg)
 			atomic_store_explicit(&w->min_recv, m, memory_order_release);
 			if (nthreads > 1)
 				for (int i = 0; i < nthreads; i++) {
-					uint64_t x = atomic_load_explicit(&workers[i].min_recv, memory_order_acquire);
+					uint64_t x = atomic_load_explicit(&workers[i].min_recv,
+									  memory_order_acquire);
 					if (x < m)
 						m = x;
 				}
@@ -905,7 +948,8 @@ int main(int argc, char **argv)
 #define OPT(s) if (!strcmp(a, s))
 #define VAL (i++, v ? v : (die("%s needs a value", a), ""))
 		OPT("--help") help();
-		else OPT("--proto") {
+		else OPT("--proto")
+		{
 			const char *x = VAL;
 			int k = 0;
 			while (proto_names[k] && strcmp(proto_names[k], x))
@@ -933,7 +977,8 @@ int main(int argc, char **argv)
 		else OPT("--warmup") warmup = num_arg(a, VAL);
 		else OPT("--check") check = true;
 		else OPT("--greeting") greeting = true;
-		else OPT("--check-key") {
+		else OPT("--check-key")
+		{
 			char *k = NULL;
 			check = true;
 			if (asprintf(&k, "\"%s\":", VAL) < 0)
@@ -953,7 +998,8 @@ int main(int argc, char **argv)
 		else OPT("--quiet") quiet = true;
 		else die("unknown option %s (see --help)", a);
 	}
-	if (nconns < 1 || nconns > 60000 || nthreads < 1 || nthreads > nconns || nstall >= nconns || rbsize < 4096)
+	if (nconns < 1 || nconns > 60000 || nthreads < 1 || nthreads > nconns || nstall >= nconns ||
+	    rbsize < 4096)
 		die("--conns, --threads, --stall or --rbuf makes no sense");
 	if (discard && (check || latency))
 		die("--discard cannot look into messages");
@@ -982,7 +1028,8 @@ int main(int argc, char **argv)
 		usleep(500);
 		if (now_ns() - t_start > 30000000000u) {
 			atomic_store(&stop_all, 1);
-			die("only %d of %d subscribed within 30 s (%s)", atomic_load(&n_up), nconns, first_err);
+			die("only %d of %d subscribed within 30 s (%s)", atomic_load(&n_up), nconns,
+			    first_err);
 		}
 	}
 	int up = atomic_load(&n_up);
@@ -1080,7 +1127,7 @@ int main(int argc, char **argv)
 	atomic_store(&stop_all, 1);
 	for (int i = 0; i < nthreads; i++)
 		pthread_join(workers[i].th, NULL);
-	if (pub && !pub_done) {		/* credit->stop ends pubbench; else end it ourselves */
+	if (pub && !pub_done) { /* credit->stop ends pubbench; else end it ourselves */
 		for (int i = 0; i < 200 && !pub_done; i++) {
 			usleep(10000);
 			ssize_t r;
@@ -1134,12 +1181,16 @@ int main(int argc, char **argv)
 			lost += published - c->frames;
 	}
 	double el = t1 > t0 ? (double)(t1 - t0) / 1e9 : 0;
-	printf("{\"tool\":\"fanbench\",\"label\":\"%s\",\"proto\":\"%s\",\"conns\":%d,\"up\":%d,\"stalled\":%d,\"setup_s\":%.3f,"
-	       "\"end\":\"%s\",\"secs\":%.3f,\"frames\":%" PRIu64 ",\"frames_s\":%.0f,\"bytes\":%" PRIu64 ",\"mb_s\":%.2f,"
-	       "\"total_s\":%.3f,\"per_conn_min\":%" PRIu64 ",\"per_conn_max\":%" PRIu64 ",\"reads\":%" PRIu64 ",",
+	printf("{\"tool\":\"fanbench\",\"label\":\"%s\",\"proto\":\"%s\",\"conns\":%d,\"up\":%d,"
+	       "\"stalled\":%d,\"setup_s\":%.3f,"
+	       "\"end\":\"%s\",\"secs\":%.3f,\"frames\":%" PRIu64
+	       ",\"frames_s\":%.0f,\"bytes\":%" PRIu64 ",\"mb_s\":%.2f,"
+	       "\"total_s\":%.3f,\"per_conn_min\":%" PRIu64 ",\"per_conn_max\":%" PRIu64
+	       ",\"reads\":%" PRIu64 ",",
 	       label ? label : "", proto_names[proto], nconns, up, nstall, setup_s, why, el, frames,
 	       el > 0 ? (double)frames / el : 0, bytes, el > 0 ? (double)bytes / el / 1e6 : 0,
-	       t1 > t_go ? (double)(t1 - t_go) / 1e9 : 0, fmin == UINT64_MAX ? 0 : fmin, fmax, m->reads);
+	       t1 > t_go ? (double)(t1 - t_go) / 1e9 : 0, fmin == UINT64_MAX ? 0 : fmin, fmax,
+	       m->reads);
 	printf("\"closed\":%d,\"close_codes\":{", atomic_load(&n_closed));
 	bool comma = false;
 	for (int i = 1; i < 5000; i++)
@@ -1149,12 +1200,14 @@ int main(int argc, char **argv)
 		}
 	for (int i = 0; i < CL_NKIND; i++)
 		if (errors_close[i]) {
-			printf("%s\"%s\":%" PRIu64, comma ? "," : "", cl_names[i], (uint64_t)errors_close[i]);
+			printf("%s\"%s\":%" PRIu64, comma ? "," : "", cl_names[i],
+			       (uint64_t)errors_close[i]);
 			comma = true;
 		}
 	printf("},");
 	if (check)
-		printf("\"check\":{\"gaps\":%" PRIu64 ",\"back\":%" PRIu64 ",\"bad\":%" PRIu64 ",\"first\":%" PRIu64 ",\"last\":%" PRIu64 "},",
+		printf("\"check\":{\"gaps\":%" PRIu64 ",\"back\":%" PRIu64 ",\"bad\":%" PRIu64
+		       ",\"first\":%" PRIu64 ",\"last\":%" PRIu64 "},",
 		       m->gaps, m->back, m->bad, m->first, m->last_off);
 	if (latency) {
 		hist_json_us(stdout, "lat_us", &m->lat);
@@ -1162,7 +1215,8 @@ int main(int argc, char **argv)
 	}
 	if (first_err[0])
 		printf("\"error\":\"%s\",", first_err);
-	printf("\"client_cpu_s\":%.3f,\"client_sub_cpu_s\":%.3f,\"machine_busy_s\":%.2f,\"machine_steal_s\":%.2f,",
+	printf("\"client_cpu_s\":%.3f,\"client_sub_cpu_s\":%.3f,\"machine_busy_s\":%.2f,\"machine_"
+	       "steal_s\":%.2f,",
 	       cpu_total, cpu_thr, mb1 - mb0, ms1 - ms0);
 	watch_json(stdout);
 	if (pub_cmd) {
@@ -1175,9 +1229,12 @@ int main(int argc, char **argv)
 			js = strrchr((char *)pubout.p, '\n');
 			js = js ? js + 1 : (char *)pubout.p;
 		}
-		printf(",\"published\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"pub_status\":%d,\"pub_cpu_s\":%.3f,\"pub\":%s",
-		       published, lost, WIFEXITED(pubstat) ? WEXITSTATUS(pubstat) : 128 + WTERMSIG(pubstat),
-		       (double)(pubru.ru_utime.tv_sec + pubru.ru_stime.tv_sec) + (double)(pubru.ru_utime.tv_usec + pubru.ru_stime.tv_usec) / 1e6,
+		printf(",\"published\":%" PRIu64 ",\"lost\":%" PRIu64
+		       ",\"pub_status\":%d,\"pub_cpu_s\":%.3f,\"pub\":%s",
+		       published, lost,
+		       WIFEXITED(pubstat) ? WEXITSTATUS(pubstat) : 128 + WTERMSIG(pubstat),
+		       (double)(pubru.ru_utime.tv_sec + pubru.ru_stime.tv_sec) +
+			       (double)(pubru.ru_utime.tv_usec + pubru.ru_stime.tv_usec) / 1e6,
 		       js && *js == '{' ? js : "null");
 	}
 	printf("}\n");

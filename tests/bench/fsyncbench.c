@@ -5,15 +5,16 @@
 
 static void help(void)
 {
-	puts(
-"usage: fsyncbench [options]\n"
-"Appends records to a new file, syncing each; prints one JSON line per size.\n"
-"  --dir D        folder for the file, which is removed afterwards (.)\n"
-"  --sizes A,B    bytes per append (100,10240)\n"
-"  --count N      appends per size (1000)      --secs S  at most so long per size (20)\n"
-"  --op O         fdatasync | fsync | dsync (file opened O_DSYNC) | none (fdatasync)\n"
-"  --prealloc     fallocate and write the file before, then overwrite: no size change\n"
-"  --every K      sync after each K appends (1)");
+	puts("usage: fsyncbench [options]\n"
+	     "Appends records to a new file, syncing each; prints one JSON line per size.\n"
+	     "  --dir D        folder for the file, which is removed afterwards (.)\n"
+	     "  --sizes A,B    bytes per append (100,10240)\n"
+	     "  --count N      appends per size (1000)      --secs S  at most so long per size "
+	     "(20)\n"
+	     "  --op O         fdatasync | fsync | dsync (file opened O_DSYNC) | none (fdatasync)\n"
+	     "  --prealloc     fallocate and write the file before, then overwrite: no size "
+	     "change\n"
+	     "  --every K      sync after each K appends (1)");
 	exit(0);
 }
 
@@ -90,9 +91,11 @@ int main(int argc, char **argv)
 			hist_add(&h, last - t);
 		}
 		double el = (double)(last - t0) / 1e9;
-		printf("{\"tool\":\"fsyncbench\",\"op\":\"%s\",\"size\":%zu,\"prealloc\":%s,\"every\":%" PRIu64 ",\"count\":%" PRIu64
+		printf("{\"tool\":\"fsyncbench\",\"op\":\"%s\",\"size\":%zu,\"prealloc\":%s,"
+		       "\"every\":%" PRIu64 ",\"count\":%" PRIu64
 		       ",\"secs\":%.3f,\"appends_s\":%.0f,\"mb_s\":%.2f,\"cpu_s\":%.3f,",
-		       op, n, prealloc ? "true" : "false", every, i, el, (double)i / el, (double)(i * n) / el / 1e6, self_cpu_s() - cpu0);
+		       op, n, prealloc ? "true" : "false", every, i, el, (double)i / el,
+		       (double)(i * n) / el / 1e6, self_cpu_s() - cpu0);
 		hist_json_us(stdout, "lat_us", &h);
 		printf("}\n");
 		fflush(stdout);

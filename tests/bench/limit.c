@@ -37,30 +37,39 @@ static bool pub_gone, had_pub;
 static struct buf line;
 static volatile sig_atomic_t stop;
 
-static void on_sig(int s) { (void)s; stop = 1; }
+static void on_sig(int s)
+{
+	(void)s;
+	stop = 1;
+}
 
 static void help(void)
 {
-	puts(
-"usage: limit [options]\n"
-"WebSocket multicaster at the kernel's limit; prints one JSON line when it ends.\n"
-"  --port N       on 127.0.0.1 (9001)\n"
-"  --wait N       start when N subscribers are there (1)\n"
-"  --secs S       produce for S seconds     --msgs K  or K messages\n"
-"  --rate R       messages per second; 0 is as fast as the slowest subscriber (0)\n"
-"  --stdin        messages are the lines of standard input, until its end\n"
-"  --wrap         ... each sent as [N,LINE]\n"
-"  --relay        messages are the text frames a client sends on path /pub, until it leaves\n"
-"  --format F     pair | trade | fill (pair; see pubbench --help)   --size B (100)\n"
-"  --canned       make the messages once and send the same ring of them over and over: the\n"
-"                 kernel alone, without the cost of making messages (no --rate, no offsets)\n"
-"  --ring N       bytes shared by all (8M)  --chunk N  most bytes per send (64k)\n"
-"  --lag N        most bytes made ahead of the slowest subscriber's cursor (half the ring)\n"
-"  --sndbuf N     SO_SNDBUF (kernel's own)\n"
-"  --sendfile     sendfile() from the ring's memfd instead of send(): one copy less.\n"
-"                 The kernel then holds references into the ring until the client has read: the\n"
-"                 ring must exceed --lag and all socket buffers (--ring 64M --lag 4M), or be an\n"
-"                 append-only file");
+	puts("usage: limit [options]\n"
+	     "WebSocket multicaster at the kernel's limit; prints one JSON line when it ends.\n"
+	     "  --port N       on 127.0.0.1 (9001)\n"
+	     "  --wait N       start when N subscribers are there (1)\n"
+	     "  --secs S       produce for S seconds     --msgs K  or K messages\n"
+	     "  --rate R       messages per second; 0 is as fast as the slowest subscriber (0)\n"
+	     "  --stdin        messages are the lines of standard input, until its end\n"
+	     "  --wrap         ... each sent as [N,LINE]\n"
+	     "  --relay        messages are the text frames a client sends on path /pub, until it "
+	     "leaves\n"
+	     "  --format F     pair | trade | fill (pair; see pubbench --help)   --size B (100)\n"
+	     "  --canned       make the messages once and send the same ring of them over and "
+	     "over: the\n"
+	     "                 kernel alone, without the cost of making messages (no --rate, no "
+	     "offsets)\n"
+	     "  --ring N       bytes shared by all (8M)  --chunk N  most bytes per send (64k)\n"
+	     "  --lag N        most bytes made ahead of the slowest subscriber's cursor (half the "
+	     "ring)\n"
+	     "  --sndbuf N     SO_SNDBUF (kernel's own)\n"
+	     "  --sendfile     sendfile() from the ring's memfd instead of send(): one copy less.\n"
+	     "                 The kernel then holds references into the ring until the client has "
+	     "read: the\n"
+	     "                 ring must exceed --lag and all socket buffers (--ring 64M --lag "
+	     "4M), or be an\n"
+	     "                 append-only file");
 	exit(0);
 }
 
@@ -116,7 +125,7 @@ static void on_read(struct conn *c)
 {
 	for (;;) {
 		if (c->pub && head - slowest() > lag)
-			return;		/* level-triggered: comes again */
+			return; /* level-triggered: comes again */
 		ssize_t r = read(c->fd, buf_room(&c->in, 65536), 65536);
 		if (r == 0 || (r < 0 && errno != EAGAIN)) {
 			sub_close(c);
@@ -136,14 +145,20 @@ static void on_read(struct conn *c)
 				return;
 			}
 			c->pub = relay && c->in.n > 9 && !memcmp(c->in.p, "GET /pub ", 9);
-			int n = snprintf(o, sizeof o, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n", acc);
+			int n = snprintf(o, sizeof o,
+					 "HTTP/1.1 101 Switching Protocols\r\nUpgrade: "
+					 "websocket\r\nConnection: "
+					 "Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n",
+					 acc);
 			write_all(c->fd, o, (size_t)n);
 			size_t used = (size_t)(e + 4 - (char *)c->in.p);
 			c->in.n -= used;
 			memmove(c->in.p, c->in.p + used, c->in.n);
 			c->hs = true;
 			c->cur = head;
-			struct epoll_event ev = { .events = c->pub ? EPOLLIN : EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = c };
+			struct epoll_event ev = { .events = c->pub ? EPOLLIN
+								   : EPOLLIN | EPOLLOUT | EPOLLET,
+						  .data.ptr = c };
 			epoll_ctl(ep, EPOLL_CTL_MOD, c->fd, &ev);
 			if (c->pub)
 				had_pub = true;
@@ -151,7 +166,7 @@ static void on_read(struct conn *c)
 				nsub++;
 		}
 		unsigned char *p = c->in.p, *e = p + c->in.n;
-		while (e - p >= 6) {	/* masked client frames */
+		while (e - p >= 6) { /* masked client frames */
 			size_t l = p[1] & 127, h = 6;
 			if (l == 126) {
 				if (e - p < 8)
@@ -187,7 +202,7 @@ static void on_read(struct conn *c)
 				size_t n = ws_header(o, 10, l, false);
 				for (size_t i = 0; i < l; i++)
 					o[n + i] = b[i] ^ k[i & 3];
-				if (c->pub)	/* subscribers are in the middle of frames */
+				if (c->pub) /* subscribers are in the middle of frames */
 					write_all(c->fd, o, n + l);
 			}
 			p = b + l;
@@ -237,9 +252,12 @@ int main(int argc, char **argv)
 		else OPT("--relay") relay = true;
 		else OPT("--wrap") wrap = true;
 		else OPT("--size") size = (size_t)num_arg(a, VAL);
-		else OPT("--format") {
+		else OPT("--format")
+		{
 			const char *x = VAL;
-			fmt = !strcmp(x, "trade") ? FMT_TRADE : !strcmp(x, "fill") ? FMT_FILL : FMT_PAIR;
+			fmt = !strcmp(x, "trade")  ? FMT_TRADE
+			      : !strcmp(x, "fill") ? FMT_FILL
+						   : FMT_PAIR;
 		}
 		else OPT("--ring") ring_sz = (size_t)num_arg(a, VAL);
 		else OPT("--chunk") chunk = (size_t)num_arg(a, VAL);
@@ -267,12 +285,16 @@ int main(int argc, char **argv)
 		die("memfd: %s", strerror(errno));
 	ring = mmap(NULL, ring_sz * 2, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (ring == MAP_FAILED ||
-	    mmap(ring, ring_sz, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, memfd, 0) == MAP_FAILED ||
-	    mmap(ring + ring_sz, ring_sz, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, memfd, 0) == MAP_FAILED)
+	    mmap(ring, ring_sz, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
+		 memfd, 0) == MAP_FAILED ||
+	    mmap(ring + ring_sz, ring_sz, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_FIXED | MAP_POPULATE, memfd, 0) == MAP_FAILED)
 		die("mmap: %s", strerror(errno));
 	int ls = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1;
 	setsockopt(ls, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_port = htons((uint16_t)port),
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	if (bind(ls, (struct sockaddr *)&a, sizeof a) || listen(ls, 4096))
 		die("port %d: %s", port, strerror(errno));
 	ep = epoll_create1(EPOLL_CLOEXEC);
@@ -287,7 +309,7 @@ int main(int argc, char **argv)
 	struct gen g;
 	gen_init(&g, fmt, size, 0, 1);
 	size_t flen = 0;
-	if (canned) {		/* whole frames only, so that the ring can be repeated */
+	if (canned) { /* whole frames only, so that the ring can be repeated */
 		unsigned char h[16];
 		char *m = xrealloc(NULL, size + 1024);
 		size_t n = gen_msg(&g, m, 0), hl = ws_header(h, 1, n, false);
@@ -312,7 +334,8 @@ int main(int argc, char **argv)
 			tend = secs > 0 ? t0 + (uint64_t)(secs * 1e9) : UINT64_MAX;
 			started = true;
 			if (use_stdin && !stdin_armed) {
-				struct epoll_event e0 = { .events = EPOLLIN, .data.ptr = &stdin_conn };
+				struct epoll_event e0 = { .events = EPOLLIN,
+							  .data.ptr = &stdin_conn };
 				stdin_file = epoll_ctl(ep, EPOLL_CTL_ADD, 0, &e0) != 0;
 				stdin_armed = true;
 			}
@@ -333,17 +356,22 @@ int main(int argc, char **argv)
 				}
 				uint64_t h0 = head;
 				if (canned) {
-					uint64_t k = head - slow < lag ? (lag - (head - slow)) / flen : 0;
+					uint64_t k = head - slow < lag
+							     ? (lag - (head - slow)) / flen
+							     : 0;
 					if (k > lim)
 						k = lim;
 					head += k * flen;
 					msgs += k;
 					lim = 0;
 				}
-				while (lim && lim-- && head - slow < lag && head - h0 < (1u << 18)) {
+				while (lim && lim-- && head - slow < lag &&
+				       head - h0 < (1u << 18)) {
 					/* the length, and so the header's, is known after */
 					unsigned char *p = ring + head % ring_sz, h[16];
-					size_t n = gen_msg(&g, (char *)p + 10, rate > 0 ? now_ns() : t), hl = ws_header(h, 1, n, false);
+					size_t n = gen_msg(&g, (char *)p + 10,
+							   rate > 0 ? now_ns() : t),
+					       hl = ws_header(h, 1, n, false);
 					if (hl != 10)
 						memmove(p + hl, p + 10, n);
 					memcpy(p, h, hl);
@@ -387,12 +415,14 @@ int main(int argc, char **argv)
 			if (c->cur < head)
 				pending = true;
 		}
-		if (finished && !pending && (slowest() == head || now_ns() - (tend == UINT64_MAX ? t : tend) > 5000000000u))
+		if (finished && !pending &&
+		    (slowest() == head || now_ns() - (tend == UINT64_MAX ? t : tend) > 5000000000u))
 			break;
 		if (started && !nsub)
 			break;
 		struct timespec ts = { 0, 0 };
-		bool zero = pending || may_produce || (use_stdin && stdin_file && started && !eof && head - slowest() <= lag);
+		bool zero = pending || may_produce ||
+			    (use_stdin && stdin_file && started && !eof && head - slowest() <= lag);
 		if (!zero) {
 			uint64_t d = 100000000u;
 			t = now_ns();
@@ -407,12 +437,14 @@ int main(int argc, char **argv)
 			struct conn *c = evs[i].data.ptr;
 			if (!c) {
 				for (;;) {
-					int fd = accept4(ls, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+					int fd = accept4(ls, NULL, NULL,
+							 SOCK_NONBLOCK | SOCK_CLOEXEC);
 					if (fd < 0)
 						break;
 					setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 					if (sndbuf)
-						setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &sndbuf, sizeof sndbuf);
+						setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &sndbuf,
+							   sizeof sndbuf);
 					c = calloc(1, sizeof *c);
 					c->fd = fd;
 					c->writable = true;
@@ -445,12 +477,18 @@ int main(int argc, char **argv)
 			if (send(c->fd, o, 4, MSG_NOSIGNAL | MSG_DONTWAIT) == 4)
 				shutdown(c->fd, SHUT_WR);
 		}
-	printf("{\"tool\":\"limit\",\"mode\":\"%s\",\"subs\":%d,\"secs\":%.3f,\"published\":%" PRIu64 ",\"msgs_s\":%.0f,"
-	       "\"deliveries_s\":%.0f,\"bytes\":%" PRIu64 ",\"mb_s\":%.1f,\"sends\":%" PRIu64 ",\"eagain\":%" PRIu64 ",\"short\":%" PRIu64 ",\"cpu_s\":%.3f}\n",
-	       use_stdin ? "stdin" : relay ? "relay" : "self", subs, el, msgs, el > 0 ? (double)msgs / el : 0,
+	printf("{\"tool\":\"limit\",\"mode\":\"%s\",\"subs\":%d,\"secs\":%.3f,\"published\":"
+	       "%" PRIu64 ",\"msgs_s\":%.0f,"
+	       "\"deliveries_s\":%.0f,\"bytes\":%" PRIu64 ",\"mb_s\":%.1f,\"sends\":%" PRIu64
+	       ",\"eagain\":%" PRIu64 ",\"short\":%" PRIu64 ",\"cpu_s\":%.3f}\n",
+	       use_stdin ? "stdin"
+	       : relay   ? "relay"
+			 : "self",
+	       subs, el, msgs, el > 0 ? (double)msgs / el : 0,
 	       el > 0 && head ? (double)msgs * ((double)deliveries_bytes / (double)head) / el : 0,
-	       deliveries_bytes, el > 0 ? (double)deliveries_bytes / el / 1e6 : 0, sends, eagains, short_sends, cpu);
+	       deliveries_bytes, el > 0 ? (double)deliveries_bytes / el / 1e6 : 0, sends, eagains,
+	       short_sends, cpu);
 	fflush(stdout);
-	usleep(200000);		/* let the clients read the close */
+	usleep(200000); /* let the clients read the close */
 	return 0;
 }

@@ -10,7 +10,8 @@ enum proto { P_STDOUT, P_WS, P_NATS, P_REDIS, P_MQTT };
 static const char *const proto_names[] = { "stdout", "ws", "nats", "redis", "mqtt", NULL };
 
 static enum proto proto = P_STDOUT;
-static const char *host = "127.0.0.1", *path = "/pub", *subject = "bench", *credit_file, *json_file, *label, *js_stream;
+static const char *host = "127.0.0.1", *path = "/pub", *subject = "bench", *credit_file, *json_file,
+		  *label, *js_stream;
 static int port = 9001;
 static double rate = 0, secs = 0;
 static uint64_t msgs = 0, window = 8192, acks = 0, first = 0, seed = 1;
@@ -21,44 +22,45 @@ static int fd = 1;
 
 static void help(void)
 {
-	puts(
-"usage: pubbench [options]\n"
-"Publishes made-up rows; prints one JSON line (on stdout, or on stderr when the rows\n"
-"themselves go to stdout; --json FILE sends it elsewhere).\n"
-"\n"
-"where to\n"
-"  --proto P     stdout | ws | nats | redis | mqtt (stdout)\n"
-"  --host A      loopback IPv4 address (127.0.0.1)   --port N (9001)\n"
-"  --path /x     WebSocket URL path (/pub)\n"
-"  --subject S   NATS subject, Redis channel or stream key, MQTT topic (bench)\n"
-"  --xadd        redis: XADD S * d ROW instead of PUBLISH S ROW\n"
-"  --js          nats: ask for JetStream's ack of each message (implies --acks 1)\n"
-"  --js-stream N nats: first create JetStream stream N (file storage) on the subject\n"
-"how much\n"
-"  --rate R      rows per second, evenly spaced; 0 is as fast as possible (0)\n"
-"  --secs S      stop after S seconds     --msgs K  stop after K rows\n"
-"  --credit FILE never be more than --window N rows (8192) ahead of the slowest\n"
-"                subscriber of a fanbench run with the same --credit FILE\n"
-"  --acks N      at most N unanswered requests (redis, nats --js); 1 is synchronous.\n"
-"                Reports the time from sending to the answer.\n"
-"  --batch N     bytes per write when as fast as possible (64k)\n"
-"what\n"
-"  --format F    trade (six columns): {\"event_ts\":µs,\"price\":P,\"amount\":A,\"side\":0|1,\"seq\":N,\"t_ns\":T}\n"
-"                pair: [N,{\"t_ns\":T,\"pad\":\"xx\"}]   fill: bytes 'x'   (trade)\n"
-"  --size B      bytes of a pair or fill message (100)\n"
-"  --wrap        trade rows as [N,ROW]\n"
-"  --first N     first number (0)   --seed N  of the made-up prices (1)\n"
-"  --fixed-time  t_ns made from the row number: the same rows in every run\n"
-"  --intended    t_ns is when the row was due, not when it was made (fixed rate only)\n"
-"t_ns is CLOCK_MONOTONIC in nanoseconds, an integer.");
+	puts("usage: pubbench [options]\n"
+	     "Publishes made-up rows; prints one JSON line (on stdout, or on stderr when the rows\n"
+	     "themselves go to stdout; --json FILE sends it elsewhere).\n"
+	     "\n"
+	     "where to\n"
+	     "  --proto P     stdout | ws | nats | redis | mqtt (stdout)\n"
+	     "  --host A      loopback IPv4 address (127.0.0.1)   --port N (9001)\n"
+	     "  --path /x     WebSocket URL path (/pub)\n"
+	     "  --subject S   NATS subject, Redis channel or stream key, MQTT topic (bench)\n"
+	     "  --xadd        redis: XADD S * d ROW instead of PUBLISH S ROW\n"
+	     "  --js          nats: ask for JetStream's ack of each message (implies --acks 1)\n"
+	     "  --js-stream N nats: first create JetStream stream N (file storage) on the subject\n"
+	     "how much\n"
+	     "  --rate R      rows per second, evenly spaced; 0 is as fast as possible (0)\n"
+	     "  --secs S      stop after S seconds     --msgs K  stop after K rows\n"
+	     "  --credit FILE never be more than --window N rows (8192) ahead of the slowest\n"
+	     "                subscriber of a fanbench run with the same --credit FILE\n"
+	     "  --acks N      at most N unanswered requests (redis, nats --js); 1 is synchronous.\n"
+	     "                Reports the time from sending to the answer.\n"
+	     "  --batch N     bytes per write when as fast as possible (64k)\n"
+	     "what\n"
+	     "  --format F    trade (six columns): "
+	     "{\"event_ts\":µs,\"price\":P,\"amount\":A,\"side\":0|1,\"seq\":N,\"t_ns\":T}\n"
+	     "                pair: [N,{\"t_ns\":T,\"pad\":\"xx\"}]   fill: bytes 'x'   (trade)\n"
+	     "  --size B      bytes of a pair or fill message (100)\n"
+	     "  --wrap        trade rows as [N,ROW]\n"
+	     "  --first N     first number (0)   --seed N  of the made-up prices (1)\n"
+	     "  --fixed-time  t_ns made from the row number: the same rows in every run\n"
+	     "  --intended    t_ns is when the row was due, not when it was made (fixed rate "
+	     "only)\n"
+	     "t_ns is CLOCK_MONOTONIC in nanoseconds, an integer.");
 	exit(0);
 }
 
-static struct buf out;		/* bytes not yet written */
+static struct buf out; /* bytes not yet written */
 static size_t out_off;
 static struct buf in;
-static uint64_t replies;	/* redis replies, nats acks */
-static uint64_t *sent_at;	/* ring of send times, when acks are timed */
+static uint64_t replies;  /* redis replies, nats acks */
+static uint64_t *sent_at; /* ring of send times, when acks are timed */
 static size_t ring_mask;
 static struct hist lat;
 static bool pong, dead, leaving;
@@ -211,7 +213,8 @@ static void do_write(bool all)
 		if (w < 0 && errno == EINTR)
 			continue;
 		if (w < 0 && errno == EAGAIN) {
-			struct pollfd f = { .fd = fd, .events = POLLOUT | (proto == P_STDOUT ? 0 : POLLIN) };
+			struct pollfd f = { .fd = fd,
+					    .events = POLLOUT | (proto == P_STDOUT ? 0 : POLLIN) };
 			poll(&f, 1, 100);
 			if (f.revents & POLLIN)
 				do_read();
@@ -246,7 +249,8 @@ static void add_msg(const char *m, size_t n)
 	}
 	case P_NATS:
 		if (!nats_l)
-			nats_l = (size_t)snprintf(nats_head, sizeof nats_head, "PUB %s %s", subject, js ? "pb.ack " : "");
+			nats_l = (size_t)snprintf(nats_head, sizeof nats_head, "PUB %s %s", subject,
+						  js ? "pb.ack " : "");
 		memcpy(h, nats_head, nats_l);
 		{
 			size_t l = nats_l + put_u64(h + nats_l, n);
@@ -257,9 +261,13 @@ static void add_msg(const char *m, size_t n)
 		break;
 	case P_REDIS:
 		if (!red_l)
-			red_l = (size_t)(xadd ?
-				snprintf(red_head, sizeof red_head, "*5\r\n$4\r\nXADD\r\n$%zu\r\n%s\r\n$1\r\n*\r\n$1\r\nd\r\n$", sl, subject) :
-				snprintf(red_head, sizeof red_head, "*3\r\n$7\r\nPUBLISH\r\n$%zu\r\n%s\r\n$", sl, subject));
+			red_l = (size_t)(xadd ? snprintf(red_head, sizeof red_head,
+							 "*5\r\n$4\r\nXADD\r\n$%zu\r\n%s\r\n$1\r\n*"
+							 "\r\n$1\r\nd\r\n$",
+							 sl, subject)
+					      : snprintf(red_head, sizeof red_head,
+							 "*3\r\n$7\r\nPUBLISH\r\n$%zu\r\n%s\r\n$",
+							 sl, subject));
 		memcpy(h, red_head, red_l);
 		{
 			size_t l = red_l + put_u64(h + red_l, n);
@@ -328,17 +336,27 @@ static void greet(void)
 		wait_input("\r\n");
 		in.n = 0;
 		int n = snprintf(b, sizeof b,
-			"CONNECT {\"verbose\":false,\"pedantic\":false,\"name\":\"pubbench\",\"lang\":\"c\",\"version\":\"1\",\"protocol\":1}\r\n%sPING\r\n",
-			js ? "SUB pb.ack 1\r\n" : "");
+				 "CONNECT "
+				 "{\"verbose\":false,\"pedantic\":false,\"name\":\"pubbench\","
+				 "\"lang\":\"c\",\"version\":\"1\",\"protocol\":1}\r\n%sPING\r\n",
+				 js ? "SUB pb.ack 1\r\n" : "");
 		write_all(fd, b, (size_t)n);
 		wait_input("PONG\r\n");
 		in.n = 0;
 		if (js_stream) {
 			char j[600];
-			int jl = snprintf(j, sizeof j, "{\"name\":\"%s\",\"subjects\":[\"%s\"],\"retention\":\"limits\",\"storage\":\"file\","
-				"\"num_replicas\":1,\"discard\":\"old\",\"max_consumers\":-1,\"max_msgs\":-1,\"max_bytes\":-1,\"max_age\":0,"
-				"\"max_msg_size\":-1}", js_stream, subject);
-			n = snprintf(b, sizeof b, "SUB pb.api 2\r\nPUB $JS.API.STREAM.CREATE.%s pb.api %d\r\n%s\r\nUNSUB 2 1\r\n", js_stream, jl, j);
+			int jl = snprintf(
+				j, sizeof j,
+				"{\"name\":\"%s\",\"subjects\":[\"%s\"],\"retention\":\"limits\","
+				"\"storage\":\"file\","
+				"\"num_replicas\":1,\"discard\":\"old\",\"max_consumers\":-1,\"max_"
+				"msgs\":-1,\"max_bytes\":-1,\"max_age\":0,"
+				"\"max_msg_size\":-1}",
+				js_stream, subject);
+			n = snprintf(b, sizeof b,
+				     "SUB pb.api 2\r\nPUB $JS.API.STREAM.CREATE.%s pb.api "
+				     "%d\r\n%s\r\nUNSUB 2 1\r\n",
+				     js_stream, jl, j);
 			write_all(fd, b, (size_t)n);
 			wait_input("stream_create_response");
 			usleep(100000);
@@ -363,7 +381,7 @@ static void greet(void)
 		b[13] = (char)il;
 		memcpy(b + 14, id, (size_t)il);
 		write_all(fd, b, (size_t)(14 + il));
-		wait_input(" \2");	/* CONNACK */
+		wait_input(" \2"); /* CONNACK */
 		in.n = 0;
 	}
 	set_nonblock(fd);
@@ -377,7 +395,8 @@ int main(int argc, char **argv)
 #define OPT(s) if (!strcmp(a, s))
 #define VAL (i++, v ? v : (die("%s needs a value", a), ""))
 		OPT("--help") help();
-		else OPT("--proto") {
+		else OPT("--proto")
+		{
 			const char *x = VAL;
 			int k = 0;
 			while (proto_names[k] && strcmp(proto_names[k], x))
@@ -400,7 +419,8 @@ int main(int argc, char **argv)
 		else OPT("--window") window = (uint64_t)num_arg(a, VAL);
 		else OPT("--acks") acks = (uint64_t)num_arg(a, VAL);
 		else OPT("--batch") batch = (size_t)num_arg(a, VAL);
-		else OPT("--format") {
+		else OPT("--format")
+		{
 			const char *x = VAL;
 			if (!strcmp(x, "pair"))
 				fmt = FMT_PAIR;
@@ -465,9 +485,10 @@ int main(int argc, char **argv)
 				uint64_t at = t0 + (uint64_t)((double)sent * gap);
 				if (at >= end)
 					at = end;
-				if (proto != P_STDOUT) {	/* sleep, but answer the server */
+				if (proto != P_STDOUT) { /* sleep, but answer the server */
 					struct pollfd f = { .fd = fd, .events = POLLIN };
-					struct timespec ts = { (time_t)((at - t) / 1000000000u), (long)((at - t) % 1000000000u) };
+					struct timespec ts = { (time_t)((at - t) / 1000000000u),
+							       (long)((at - t) % 1000000000u) };
 					if (ppoll(&f, 1, &ts, NULL) > 0)
 						do_read();
 					do_write(false);
@@ -557,7 +578,7 @@ int main(int argc, char **argv)
 	double el = (double)(now_ns() - t0) / 1e9;
 	if (proto == P_MQTT)
 		write_all(fd, "\xe0\0", 2);
-	else if (proto == P_WS && !dead) {	/* close 1000, and wait a little for the answer */
+	else if (proto == P_WS && !dead) { /* close 1000, and wait a little for the answer */
 		unsigned char h[16];
 		size_t l = ws_header(h, 8, 2, true);
 		h[l++] = 1000 >> 8;
@@ -573,10 +594,13 @@ int main(int argc, char **argv)
 	FILE *o = json_file ? fopen(json_file, "w") : proto == P_STDOUT ? stderr : stdout;
 	if (!o)
 		die("%s: %s", json_file, strerror(errno));
-	fprintf(o, "{\"tool\":\"pubbench\",\"label\":\"%s\",\"proto\":\"%s\",\"published\":%" PRIu64 ",\"secs\":%.3f,\"msgs_s\":%.0f,"
-		"\"bytes\":%" PRIu64 ",\"mb_s\":%.2f,\"credit_waits\":%" PRIu64 ",\"late_max_us\":%.1f,\"cpu_s\":%.3f",
-		label ? label : "", proto_names[proto], sent, el, (double)sent / el, bytes, (double)bytes / el / 1e6, stalls,
-		(double)late_max / 1e3, self_cpu_s() - cpu0);
+	fprintf(o,
+		"{\"tool\":\"pubbench\",\"label\":\"%s\",\"proto\":\"%s\",\"published\":%" PRIu64
+		",\"secs\":%.3f,\"msgs_s\":%.0f,"
+		"\"bytes\":%" PRIu64 ",\"mb_s\":%.2f,\"credit_waits\":%" PRIu64
+		",\"late_max_us\":%.1f,\"cpu_s\":%.3f",
+		label ? label : "", proto_names[proto], sent, el, (double)sent / el, bytes,
+		(double)bytes / el / 1e6, stalls, (double)late_max / 1e3, self_cpu_s() - cpu0);
 	if (acks) {
 		fprintf(o, ",\"acked\":%" PRIu64 ",\"inflight\":%" PRIu64 ",", replies, acks);
 		hist_json_us(o, "ack_us", &lat);
