@@ -19,12 +19,13 @@ static const struct {
 	char letter;
 	const char *name;
 } letters[] = {
-	{ 'A', "archive" }, { 'a', "after" },   { 'C', "catch-up" }, { 'c', "cursor" },     { 'd', "dry-run" },
-	{ 'e', "exec" },    { 'F', "filter" },  { 'f', "follow" },   { 'H', "header" },     { 'h', "help" },
-	{ 'i', "idle" },    { 'k', "insecure" }, { 'l', "listen" },  { 'm', "map" },        { 'N', "last" },
-	{ 'n', "count" },   { 'o', "offset" },  { 'p', "payload" },  { 'q', "quiet" },      { 'r', "raw" },
-	{ 'S', "since" },   { 's', "send" },    { 'T', "token-file" }, { 't', "times" },    { 'U', "until" },
-	{ 'v', "verbose" }, { 'w', "where" },   { 'z', "compress" },
+	{ 'A', "archive" }, { 'a', "after" },   { 'C', "catch-up" },   { 'c', "cursor" },
+	{ 'd', "dry-run" }, { 'e', "exec" },    { 'F', "filter" },     { 'f', "follow" },
+	{ 'H', "header" },  { 'h', "help" },    { 'i', "idle" },       { 'k', "insecure" },
+	{ 'l', "listen" },  { 'm', "map" },     { 'N', "last" },       { 'n', "count" },
+	{ 'o', "offset" },  { 'p', "payload" }, { 'q', "quiet" },      { 'r', "raw" },
+	{ 'S', "since" },   { 's', "send" },    { 'T', "token-file" }, { 't', "times" },
+	{ 'U', "until" },   { 'v', "verbose" }, { 'w', "where" },      { 'z', "compress" },
 };
 
 /* Where the words come from. */
@@ -73,8 +74,8 @@ static int check_letter(const struct sc_opt *o, struct sc_err *err)
 	for (size_t i = 0; i < sizeof(letters) / sizeof(letters[0]); i++)
 		if (letters[i].letter == o->letter && strcmp(letters[i].name, o->name) == 0)
 			return 0;
-	sc_err_set(err, SC_E_INTERNAL, "cannot use the options", "the letter -%c is not --%s in this toolkit", o->letter,
-		   o->name);
+	sc_err_set(err, SC_E_INTERNAL, "cannot use the options",
+		   "the letter -%c is not --%s in this toolkit", o->letter, o->name);
 	return sc_err_next(err, "correct the table, or the register of letters in lib/base/opt.c");
 }
 
@@ -83,9 +84,12 @@ void sc_opt_choices(const struct sc_opt *o, char *ret_text, size_t size)
 	size_t len = 0;
 
 	ret_text[0] = '\0';
-	for (size_t i = 0; o->choices[i] && len < size; i++)
-		len += (size_t)snprintf(ret_text + len, size - len, "%s%s",
-					i == 0 ? "" : o->choices[i + 1] ? ", " : " or ", o->choices[i]);
+	for (size_t i = 0; o->choices[i] && len < size; i++) {
+		const char *between = o->choices[i + 1] ? ", " : " or ";
+
+		len += (size_t)snprintf(ret_text + len, size - len, "%s%s", i == 0 ? "" : between,
+					o->choices[i]);
+	}
 }
 
 /* A limit as the kind writes its values: the largest unit that gives a whole number. */
@@ -94,8 +98,12 @@ static void limit_text(const struct sc_opt *o, int64_t value, char ret_text[32])
 	static const struct unit {
 		int64_t size;
 		const char *name;
-	} sizes[] = { { 1LL << 40, "T" }, { 1 << 30, "G" }, { 1 << 20, "M" }, { 1 << 10, "K" }, { 1, "" } },
-	  times[] = { { 86400000, "d" }, { 3600000, "h" }, { 60000, "m" }, { 1000, "s" }, { 1, "ms" } };
+	} sizes[] = {
+		{ 1LL << 40, "T" }, { 1 << 30, "G" }, { 1 << 20, "M" }, { 1 << 10, "K" }, { 1, "" },
+	};
+	static const struct unit times[] = {
+		{ 86400000, "d" }, { 3600000, "h" }, { 60000, "m" }, { 1000, "s" }, { 1, "ms" },
+	};
 	const struct unit *unit = o->kind == SC_OPT_SIZE ? sizes : times;
 
 	if (value == 0 || (o->kind != SC_OPT_SIZE && o->kind != SC_OPT_DURATION)) {
@@ -134,7 +142,8 @@ void sc_opt_takes(const struct sc_opt *o, char *ret_text, size_t size)
 		[SC_OPT_FACTOR] = { "a factor above 0", ", such as 2, 0.5 or 10x" },
 		[SC_OPT_SIZE] = { "a size", ", such as 1000, 64K or 8MiB" },
 		[SC_OPT_DURATION] = { "a duration", ", such as 250ms, 30s or 1h30m" },
-		[SC_OPT_TIME] = { "a time", ", such as 2026-11-30T12:00:00Z, or 10m for ten minutes ago" },
+		[SC_OPT_TIME] = { "a time",
+				  ", such as 2026-11-30T12:00:00Z, or 10m for ten minutes ago" },
 		[SC_OPT_TEXT] = { "a value", "" },
 		[SC_OPT_FILE] = { "a file's name", "" },
 		[SC_OPT_CHOICE] = { "", "" },
@@ -151,9 +160,10 @@ void sc_opt_takes(const struct sc_opt *o, char *ret_text, size_t size)
 	}
 	sc_opt_limits(o, limits, sizeof(limits));
 	if (o->special)
-		snprintf(special, sizeof(special), "%s or '%s'", *kinds[o->kind].such ? "," : "", o->special);
-	snprintf(ret_text, size, "%s%s%s%s%s", kinds[o->kind].what, *limits ? " " : "", limits, kinds[o->kind].such,
-		 special);
+		snprintf(special, sizeof(special), "%s or '%s'", *kinds[o->kind].such ? "," : "",
+			 o->special);
+	snprintf(ret_text, size, "%s%s%s%s%s", kinds[o->kind].what, *limits ? " " : "", limits,
+		 kinds[o->kind].such, special);
 }
 
 /* TRIED and OBJECT say where the words came from. */
@@ -168,12 +178,14 @@ static int located(const struct source *s)
 	return s->err->code;
 }
 
-static int refuse_value(const struct source *s, const struct use *u, const char *value, const char *next)
+static int refuse_value(const struct source *s, const struct use *u, const char *value,
+			const char *next)
 {
 	char takes[400];
 
 	sc_opt_takes(u->o, takes, sizeof(takes));
-	sc_err_set(s->err, SC_E_USAGE, "cannot start", "%s takes %s, not '%s'", u->flag, takes, value);
+	sc_err_set(s->err, SC_E_USAGE, "cannot start", "%s takes %s, not '%s'", u->flag, takes,
+		   value);
 	if (next && *next)
 		sc_err_next(s->err, "%s", next);
 	return located(s);
@@ -186,7 +198,8 @@ static int list_add(const struct source *s, const struct sc_opt *o, const char *
 
 	/* Grows at powers of two. */
 	if ((list->count & (list->count - 1)) == 0) {
-		items = sc_realloc(list->items, (list->count ? list->count * 2 : 1) * sizeof(*items));
+		items = sc_realloc(list->items,
+				   (list->count ? list->count * 2 : 1) * sizeof(*items));
 		if (!items)
 			return sc_err_nomem(s->err, "cannot take the options");
 		list->items = items;
@@ -238,7 +251,8 @@ static int set_fd(const struct source *s, const struct use *u, const char *value
 	if (!sc_i64_parse(sc_span_str(value), &fd) || fd < 0 || fd > INT_MAX)
 		return refuse_value(s, u, value, NULL);
 	if (fcntl((int)fd, F_GETFD) < 0)
-		return refuse_value(s, u, value, "nothing is open there: open it in the shell, as in 3>file");
+		return refuse_value(s, u, value,
+				    "nothing is open there: open it in the shell, as in 3>file");
 	*(int *)member(u->o, s->into) = (int)fd;
 	return 0;
 }
@@ -261,7 +275,8 @@ static int set_number(const struct source *s, const struct use *u, const char *v
 			*(int64_t *)at = i64;
 		break;
 	case SC_OPT_OFFSET:
-		good = special || (sc_u64_parse(sc_span_str(value), &u64) && u64_in_limits(u->o, u64));
+		good = special ||
+		       (sc_u64_parse(sc_span_str(value), &u64) && u64_in_limits(u->o, u64));
 		if (good)
 			*(uint64_t *)at = u64;
 		break;
@@ -271,7 +286,8 @@ static int set_number(const struct source *s, const struct use *u, const char *v
 			*(uint64_t *)at = u64;
 		break;
 	case SC_OPT_DURATION:
-		good = special || (sc_parse_duration(value, &i64, &why) == 0 && in_limits(u->o, i64));
+		good = special ||
+		       (sc_parse_duration(value, &i64, &why) == 0 && in_limits(u->o, i64));
 		if (good)
 			*(int64_t *)at = special ? -1 : i64;
 		break;
@@ -390,7 +406,8 @@ void sc_opt_done(const struct sc_opt *table, void *into)
 static const struct sc_opt *find_name(const struct sc_opt *table, const char *name, size_t len)
 {
 	for (const struct sc_opt *o = table; o && o->name; o++)
-		if (o->kind != SC_OPT_TITLE && strlen(o->name) == len && memcmp(o->name, name, len) == 0)
+		if (o->kind != SC_OPT_TITLE && strlen(o->name) == len &&
+		    memcmp(o->name, name, len) == 0)
 			return o;
 	return NULL;
 }
@@ -457,7 +474,8 @@ static int refuse_name(const struct source *s, const char *word, const char *nam
 	char copy[80];
 	size_t count = 0;
 
-	sc_err_set(s->err, SC_E_USAGE, "cannot start", "there is no option %.*s", (int)least(len + 2, 200), word);
+	sc_err_set(s->err, SC_E_USAGE, "cannot start", "there is no option %.*s",
+		   (int)least(len + 2, 200), word);
 	snprintf(copy, sizeof(copy), "%.*s", (int)least(len, sizeof(copy) - 1), name);
 	for (const struct sc_opt *o = s->table; o->name && count < 256; o++)
 		if (o->kind != SC_OPT_TITLE && !o->hidden)
@@ -483,12 +501,13 @@ static bool looks_like_option(const struct source *s, const char *value)
 {
 	if (value[0] != '-' || value[1] == '\0')
 		return false;
-	return value[1] == '-' || (value[2] == '\0' && (find_letter(s->table, value[1]) || find_letter(s->foreign, value[1])));
+	return value[1] == '-' || (value[2] == '\0' && (find_letter(s->table, value[1]) ||
+							find_letter(s->foreign, value[1])));
 }
 
 /* The value of U: behind '=' or the letter (GIVEN), else the next word. */
-static int take_value(const struct source *s, const struct use *u, const char *given, size_t count, char *const *words,
-		      size_t *at, const char **ret_value)
+static int take_value(const struct source *s, const struct use *u, const char *given, size_t count,
+		      char *const *words, size_t *at, const char **ret_value)
 {
 	char takes[400];
 
@@ -498,13 +517,16 @@ static int take_value(const struct source *s, const struct use *u, const char *g
 	}
 	sc_opt_takes(u->o, takes, sizeof(takes));
 	if (*at + 1 >= count) {
-		sc_err_set(s->err, SC_E_USAGE, "cannot start", "%s needs %s behind it", u->flag, takes);
+		sc_err_set(s->err, SC_E_USAGE, "cannot start", "%s needs %s behind it", u->flag,
+			   takes);
 		return located(s);
 	}
 	if (looks_like_option(s, words[*at + 1])) {
-		sc_err_set(s->err, SC_E_USAGE, "cannot start", "%s needs %s, and the option %s is behind it", u->flag,
-			   takes, words[*at + 1]);
-		sc_err_next(s->err, "if that is the value, write --%s=%s", u->o->name, words[*at + 1]);
+		sc_err_set(s->err, SC_E_USAGE, "cannot start",
+			   "%s needs %s, and the option %s is behind it", u->flag, takes,
+			   words[*at + 1]);
+		sc_err_next(s->err, "if that is the value, write --%s=%s", u->o->name,
+			    words[*at + 1]);
 		return located(s);
 	}
 	*ret_value = words[++*at];
@@ -538,7 +560,8 @@ static int take_long(const struct source *s, size_t count, char *const *words, s
 	snprintf(u.flag, sizeof(u.flag), "%.*s", (int)least(len + 2, sizeof(u.flag) - 1), word);
 	if (u.no || !sc_opt_has_value(u.o)) {
 		if (given) {
-			sc_err_set(s->err, SC_E_USAGE, "cannot start", "%s takes no value, and has '%s'", u.flag, given);
+			sc_err_set(s->err, SC_E_USAGE, "cannot start",
+				   "%s takes no value, and has '%s'", u.flag, given);
 			return located(s);
 		}
 		return apply(s, &u, NULL);
@@ -564,7 +587,8 @@ static int take_letters(const struct source *s, size_t count, char *const *words
 			return refuse_letter(s, word, *letter);
 		snprintf(u.flag, sizeof(u.flag), "-%c", *letter);
 		if (sc_opt_has_value(u.o)) {
-			rc = take_value(s, &u, letter[1] ? letter + 1 : NULL, count, words, at, &value);
+			rc = take_value(s, &u, letter[1] ? letter + 1 : NULL, count, words, at,
+					&value);
 			return rc < 0 ? rc : apply(s, &u, value);
 		}
 		rc = apply(s, &u, NULL);
@@ -575,7 +599,8 @@ static int take_letters(const struct source *s, size_t count, char *const *words
 }
 
 /* OPERANDS has room for all words, or is NULL: none are taken. */
-static int parse(const struct source *s, size_t count, char *const *words, char **operands, size_t *ret_count)
+static int parse(const struct source *s, size_t count, char *const *words, char **operands,
+		 size_t *ret_count)
 {
 	size_t found = 0;
 	int rc = 0;
@@ -589,8 +614,11 @@ static int parse(const struct source *s, size_t count, char *const *words, char 
 		} else if (word[0] == '-' && word[1] != '\0' && !ends) {
 			rc = take_letters(s, count, words, &i);
 		} else if (!operands) {
-			sc_err_set(s->err, SC_E_USAGE, "cannot start", "'%s' is not an option", word);
-			sc_err_next(s->err, "only options have defaults; quote a value that has blanks in it");
+			sc_err_set(s->err, SC_E_USAGE, "cannot start", "'%s' is not an option",
+				   word);
+			sc_err_next(
+				s->err,
+				"only options have defaults; quote a value that has blanks in it");
 			rc = located(s);
 		} else if (ends) {
 			while (++i < count)
@@ -603,8 +631,8 @@ static int parse(const struct source *s, size_t count, char *const *words, char 
 	return rc;
 }
 
-int sc_opt_parse(const struct sc_opt *table, int argc, char *const *argv, void *into, char ***ret_operands,
-		 size_t *ret_count, struct sc_err *err)
+int sc_opt_parse(const struct sc_opt *table, int argc, char *const *argv, void *into,
+		 char ***ret_operands, size_t *ret_count, struct sc_err *err)
 {
 	struct source s = { .table = table, .into = into, .err = err };
 	size_t count = argc > 1 ? (size_t)argc - 1 : 0, found;
@@ -623,8 +651,8 @@ int sc_opt_parse(const struct sc_opt *table, int argc, char *const *argv, void *
 	return 0;
 }
 
-int sc_opt_words(const struct sc_opt *table, const struct sc_opt *foreign, const char *kind, const char *name,
-		 size_t count, char *const *words, void *into, struct sc_err *err)
+int sc_opt_words(const struct sc_opt *table, const struct sc_opt *foreign, const char *kind,
+		 const char *name, size_t count, char *const *words, void *into, struct sc_err *err)
 {
 	struct source s = { table, foreign, into, kind, name, err };
 	size_t found;

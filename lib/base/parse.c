@@ -104,9 +104,11 @@ int sc_parse_size(const char *text, uint64_t *ret_bytes, struct sc_err *err)
 	while (*at == ' ')
 		at++;
 	if (!size_unit(at, &unit))
-		return refuse(err, "a size", text, "units are B, K, M, G, T, P (1024), KB, MB, ... (1000)");
+		return refuse(err, "a size", text,
+			      "units are B, K, M, G, T, P (1024), KB, MB, ... (1000)");
 	if (!multiply(&d, unit, UINT64_MAX, &bytes))
-		return refuse(err, "a size", text, "it must be a whole number of bytes below 16 EiB");
+		return refuse(err, "a size", text,
+			      "it must be a whole number of bytes below 16 EiB");
 	*ret_bytes = bytes;
 	return 0;
 }
@@ -130,7 +132,8 @@ static size_t find_time_unit(const char *name, size_t len)
 {
 	for (size_t u = 0; u < TIME_UNITS; u++)
 		for (size_t n = 0; n < 5 && time_units[u].names[n]; n++)
-			if (strlen(time_units[u].names[n]) == len && memcmp(time_units[u].names[n], name, len) == 0)
+			if (strlen(time_units[u].names[n]) == len &&
+			    memcmp(time_units[u].names[n], name, len) == 0)
 				return u;
 	return TIME_UNITS;
 }
@@ -166,7 +169,8 @@ static const char *take_duration(const char *text, bool ago, int64_t *ret_ms)
 			return "units are w, d, h, m, s and ms";
 		if (last != TIME_UNITS && u <= last)
 			return "write the larger unit first, each once, as 1h30m";
-		if (!multiply(&d, time_units[u].ms, INT64_MAX / 1000, &part) || part > INT64_MAX / 1000 - sum)
+		if (!multiply(&d, time_units[u].ms, INT64_MAX / 1000, &part) ||
+		    part > INT64_MAX / 1000 - sum)
 			return "it must be whole milliseconds, and less than 292000 years";
 		sum += part;
 		last = u;
@@ -200,7 +204,8 @@ int sc_parse_factor(const char *text, double *ret_factor, struct sc_err *err)
 	const char *at = text;
 	struct decimal d;
 
-	if (!take_decimal(&at, &d) || (*at != '\0' && strcasecmp(at, "x") != 0) || (d.whole == 0 && d.nano == 0))
+	if (!take_decimal(&at, &d) || (*at != '\0' && strcasecmp(at, "x") != 0) ||
+	    (d.whole == 0 && d.nano == 0))
 		return refuse(err, "a factor above 0", text, "write it as 2, 0.5 or 10x");
 	*ret_factor = (double)d.whole + (double)d.nano / FRACTION_ONE;
 	return 0;
@@ -272,14 +277,16 @@ static bool take_zone(const char **text, int *ret_minutes)
 	}
 	if (!take_char(text, '+') && !take_char(text, '-'))
 		return false;
-	if (!take_digits(text, 2, &hours) || !take_char(text, ':') || !take_digits(text, 2, &minutes) || hours > 23 ||
-	    minutes > 59)
+	if (!take_digits(text, 2, &hours) || !take_char(text, ':') ||
+	    !take_digits(text, 2, &minutes) || hours > 23 || minutes > 59)
 		return false;
 	*ret_minutes = sign * (hours * 60 + minutes);
 	return true;
 }
 
-#define TIME_NEXT "write it as 2026-11-30T12:00:00Z, epoch seconds or milliseconds, 'now', or '10m' for ten minutes ago"
+#define TIME_NEXT \
+	"write it as 2026-11-30T12:00:00Z, epoch seconds or milliseconds, 'now', or '10m' for " \
+	"ten minutes ago"
 
 /* RFC 3339, 5.6. NULL on success, else what to do. */
 static const char *take_rfc3339(const char *at, int64_t *ret_us)
@@ -296,8 +303,9 @@ static const char *take_rfc3339(const char *at, int64_t *ret_us)
 		if (*at != 'T' && *at != 't' && *at != ' ')
 			return TIME_NEXT;
 		at++;
-		if (!take_digits(&at, 2, &hour) || !take_char(&at, ':') || !take_digits(&at, 2, &minute) ||
-		    !take_char(&at, ':') || !take_digits(&at, 2, &second))
+		if (!take_digits(&at, 2, &hour) || !take_char(&at, ':') ||
+		    !take_digits(&at, 2, &minute) || !take_char(&at, ':') ||
+		    !take_digits(&at, 2, &second))
 			return TIME_NEXT;
 		if (take_char(&at, '.') && !take_fraction(&at, &us))
 			return TIME_NEXT;

@@ -25,18 +25,49 @@ static const char *const shells[] = { "bash", "zsh", NULL };
 #define COMMON(member) offsetof(struct sc_common, member)
 static const struct sc_opt common_options[] = {
 	SC_OPT_GROUP("Common options"),
-	{ .name = "verbose", .letter = 'v', .kind = SC_OPT_COUNT, .into = COMMON(verbose),
+	{ .name = "verbose",
+	  .letter = 'v',
+	  .kind = SC_OPT_COUNT,
+	  .into = COMMON(verbose),
 	  .help = "say more on stderr; twice for debugging" },
-	{ .name = "quiet", .letter = 'q', .kind = SC_OPT_FLAG, .into = COMMON(quiet), .help = "say only errors" },
-	{ .name = "json", .kind = SC_OPT_FLAG, .into = COMMON(json), .help = "reports, messages and errors as JSON" },
-	{ .name = "options-file", .kind = SC_OPT_FILE, .arg = "FILE", .into = COMMON(options_file),
+	{ .name = "quiet",
+	  .letter = 'q',
+	  .kind = SC_OPT_FLAG,
+	  .into = COMMON(quiet),
+	  .help = "say only errors" },
+	{ .name = "json",
+	  .kind = SC_OPT_FLAG,
+	  .into = COMMON(json),
+	  .help = "reports, messages and errors as JSON" },
+	{ .name = "options-file",
+	  .kind = SC_OPT_FILE,
+	  .arg = "FILE",
+	  .into = COMMON(options_file),
 	  .help = "take options from FILE, before those of the environment and the command line" },
-	{ .name = "help", .letter = 'h', .kind = SC_OPT_FLAG, .into = COMMON(help), .help = "print this help" },
-	{ .name = "version", .kind = SC_OPT_FLAG, .into = COMMON(version), .help = "print the version" },
-	{ .name = "print-completion", .kind = SC_OPT_CHOICE, .arg = "SHELL", .into = COMMON(print_completion),
-	  .choices = shells, .seen = COMMON(completion_asked), .hidden = true },
-	{ .name = "print-man-options", .kind = SC_OPT_FLAG, .into = COMMON(print_man_options), .hidden = true },
-	{ .name = "print-man-statuses", .kind = SC_OPT_FLAG, .into = COMMON(print_man_statuses), .hidden = true },
+	{ .name = "help",
+	  .letter = 'h',
+	  .kind = SC_OPT_FLAG,
+	  .into = COMMON(help),
+	  .help = "print this help" },
+	{ .name = "version",
+	  .kind = SC_OPT_FLAG,
+	  .into = COMMON(version),
+	  .help = "print the version" },
+	{ .name = "print-completion",
+	  .kind = SC_OPT_CHOICE,
+	  .arg = "SHELL",
+	  .into = COMMON(print_completion),
+	  .choices = shells,
+	  .seen = COMMON(completion_asked),
+	  .hidden = true },
+	{ .name = "print-man-options",
+	  .kind = SC_OPT_FLAG,
+	  .into = COMMON(print_man_options),
+	  .hidden = true },
+	{ .name = "print-man-statuses",
+	  .kind = SC_OPT_FLAG,
+	  .into = COMMON(print_man_statuses),
+	  .hidden = true },
 	{ 0 },
 };
 
@@ -49,9 +80,9 @@ struct frame {
 	char **environment_words, **file_words;
 	size_t environment_count, file_count;
 	struct sc_bytes file;
-	int verb;                         /* index, -1 for none */
-	bool help;                        /* the word "help" in front of the verb */
-	int argc;                         /* without the verb */
+	int verb;  /* index, -1 for none */
+	bool help; /* the word "help" in front of the verb */
+	int argc;  /* without the verb */
 	char **argv;
 	void *opts;
 	char **operands;
@@ -70,7 +101,8 @@ const char *sc_version(void)
 static void open_standard(void)
 {
 	for (int fd = 0; fd <= 2; fd++)
-		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0)
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
+		    open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0)
 			_exit(sc_code_status(SC_E_INTERNAL));
 }
 
@@ -101,7 +133,8 @@ static bool table_has(const struct sc_opt *table, const char *name)
 }
 
 /* FIRST, and what SECOND has besides; *RET grows out of nothing or out of a table that was joined before. */
-static int join(struct sc_opt **ret, const struct sc_opt *first, const struct sc_opt *second, struct sc_err *err)
+static int join(struct sc_opt **ret, const struct sc_opt *first, const struct sc_opt *second,
+		struct sc_err *err)
 {
 	size_t n = table_size(first);
 	struct sc_opt *table = sc_calloc(n + table_size(second) + 1, sizeof(*table));
@@ -123,7 +156,8 @@ static int make_tables(struct frame *f, struct sc_err *err)
 	int rc = 0;
 
 	if (p->verb_count == 0 || p->verb_count > VERBS_MAX)
-		return sc_err_set(err, SC_E_INTERNAL, "cannot start", "a program has 1 to %d verbs", VERBS_MAX);
+		return sc_err_set(err, SC_E_INTERNAL, "cannot start", "a program has 1 to %d verbs",
+				  VERBS_MAX);
 	for (size_t i = 0; rc == 0 && i < p->verb_count; i++) {
 		struct sc_opt *all = NULL;
 
@@ -160,7 +194,8 @@ static int with_help(const struct frame *f, struct sc_err *err)
 {
 	const char *verb = f->verb < 0 ? NULL : f->program->verbs[f->verb].name;
 
-	return sc_err_next(err, "see '%s%s%s --help'", f->program->name, verb ? " " : "", verb ? verb : "");
+	return sc_err_next(err, "see '%s%s%s --help'", f->program->name, verb ? " " : "",
+			   verb ? verb : "");
 }
 
 /* The next word that is not an option; a common option's value is none. */
@@ -172,7 +207,8 @@ static int find_word(int argc, char *const *argv, int from)
 		if (strcmp(argv[i], "--") == 0)
 			return i + 1;
 		for (const struct sc_opt *o = common_options; o->name; o++)
-			if (sc_opt_has_value(o) && strncmp(argv[i], "--", 2) == 0 && strcmp(argv[i] + 2, o->name) == 0)
+			if (sc_opt_has_value(o) && strncmp(argv[i], "--", 2) == 0 &&
+			    strcmp(argv[i] + 2, o->name) == 0)
 				i++;
 	}
 	return argc;
@@ -187,7 +223,8 @@ static int no_such_verb(const struct frame *f, const char *word, struct sc_err *
 	for (size_t i = 0; i < f->program->verb_count; i++) {
 		names[i] = f->program->verbs[i].name;
 		if (len < sizeof(list))
-			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", i ? ", " : "", names[i]);
+			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s",
+						i ? ", " : "", names[i]);
 	}
 	if (!word) {
 		sc_err_set(err, SC_E_USAGE, "cannot start", "the verb is missing");
@@ -195,7 +232,8 @@ static int no_such_verb(const struct frame *f, const char *word, struct sc_err *
 	}
 	sc_err_set(err, SC_E_USAGE, "cannot start", "there is no verb '%s'", word);
 	near = sc_opt_nearest(word, names, f->program->verb_count);
-	return near ? sc_err_next(err, "did you mean '%s'?", near) : sc_err_next(err, "it is one of %s", list);
+	return near ? sc_err_next(err, "did you mean '%s'?", near)
+		    : sc_err_next(err, "it is one of %s", list);
 }
 
 static void drop_word(struct frame *f, int at)
@@ -256,18 +294,21 @@ static int fill(struct frame *f, struct sc_err *err)
 	rc = sc_opt_defaults(table, f->opts, err);
 	if (rc == 0 && f->file_words) {
 		common = f->opts;
-		rc = sc_opt_words(table, f->foreign, "options file", f->file.data ? f->file.data : "", f->file_count,
-				  f->file_words, f->opts, err);
+		rc = sc_opt_words(table, f->foreign, "options file",
+				  f->file.data ? f->file.data : "", f->file_count, f->file_words,
+				  f->opts, err);
 		if (rc == 0 && common->options_file) {
-			sc_err_set(err, SC_E_USAGE, "cannot use", "an options file cannot name another");
+			sc_err_set(err, SC_E_USAGE, "cannot use",
+				   "an options file cannot name another");
 			rc = sc_err_on(err, "options file", f->file.data);
 		}
 	}
 	if (rc == 0 && f->environment_words)
-		rc = sc_opt_words(table, f->foreign, "environment variable", f->environment, f->environment_count,
-				  f->environment_words, f->opts, err);
+		rc = sc_opt_words(table, f->foreign, "environment variable", f->environment,
+				  f->environment_count, f->environment_words, f->opts, err);
 	if (rc == 0)
-		rc = sc_opt_parse(table, f->argc, f->argv, f->opts, &f->operands, &f->operand_count, err);
+		rc = sc_opt_parse(table, f->argc, f->argv, f->opts, &f->operands, &f->operand_count,
+				  err);
 	return rc;
 }
 
@@ -277,9 +318,10 @@ static int read_environment(struct frame *f, struct sc_err *err)
 	size_t n = 0;
 	int rc;
 
-	for (const char *c = f->program->name; *c && n < sizeof(f->environment) - sizeof("_OPTIONS"); c++)
+	for (const char *c = f->program->name;
+	     *c && n < sizeof(f->environment) - sizeof("_OPTIONS"); c++)
 		f->environment[n++] = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
-	strcpy(f->environment + n, "_OPTIONS");
+	memcpy(f->environment + n, "_OPTIONS", sizeof("_OPTIONS"));
 	text = getenv(f->environment);
 	if (!text || !*text)
 		return 0;
@@ -301,12 +343,14 @@ static int read_options_file(struct frame *f, struct sc_err *err)
 	sc_bytes_init(&f->file, 8192);
 	rc = sc_read_file(common->options_file, &text, err);
 	if (rc == 0) {
-		rc = sc_words_split(sc_span(text.data, text.len), &f->file_words, &f->file_count, err);
+		rc = sc_words_split(sc_span(text.data, text.len), &f->file_words, &f->file_count,
+				    err);
 		if (rc < 0)
 			sc_err_on(err, "of options file", common->options_file);
 	}
 	sc_bytes_done(&text);
-	if (rc == 0 && (sc_bytes_puts(&f->file, common->options_file) < 0 || !sc_bytes_str(&f->file)))
+	if (rc == 0 &&
+	    (sc_bytes_puts(&f->file, common->options_file) < 0 || !sc_bytes_str(&f->file)))
 		rc = sc_err_nomem(err, "cannot start");
 	return rc < 0 ? rc : fill(f, err);
 }
@@ -319,8 +363,8 @@ static int check_operands(const struct frame *f, struct sc_err *err)
 		if (f->operand_count == 0 && v->operands_min == 1)
 			sc_err_set(err, SC_E_USAGE, "cannot start", "%s is missing", v->operands);
 		else
-			sc_err_set(err, SC_E_USAGE, "cannot start", "%s: %zu given, %d needed", v->operands,
-				   f->operand_count, v->operands_min);
+			sc_err_set(err, SC_E_USAGE, "cannot start", "%s: %zu given, %d needed",
+				   v->operands, f->operand_count, v->operands_min);
 		return with_help(f, err);
 	}
 	if (v->operands_max >= 0 && f->operand_count > (size_t)v->operands_max) {
@@ -415,7 +459,8 @@ static int finish_stdout(struct sc_err *err)
 	if (fflush(stdout) != 0)
 		errnum = errno;
 	else if (ferror(stdout) && !left)
-		return sc_err_set(err, SC_E_IO, "cannot write to standard output", "part of the output was not taken");
+		return sc_err_set(err, SC_E_IO, "cannot write to standard output",
+				  "part of the output was not taken");
 	if (close(STDOUT_FILENO) != 0 && errnum == 0 && errno != EINTR)
 		errnum = errno;
 	/* Nothing that is opened from here on may get the number. */

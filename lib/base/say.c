@@ -95,8 +95,8 @@ static void write_line(enum sc_level level, const char *fields, const char *text
 	time_text(when);
 	sc_bytes_init(&b, 8 * LINE_MAX_BYTES);
 	if (say.json) {
-		sc_bytes_putf(&b, "{\"time\":\"%s\",\"program\":\"%s\",\"level\":\"%s\",\"text\":", when, say.program,
-			      level_names[level]);
+		sc_bytes_putf(&b, "{\"time\":\"%s\",\"program\":\"%s\",\"level\":\"%s\",\"text\":",
+			      when, say.program, level_names[level]);
 		sc_bytes_put_json(&b, sc_span_str(text));
 		if (fields && *fields)
 			sc_bytes_putf(&b, ",%s", fields);
@@ -139,7 +139,8 @@ static bool hold_back(enum sc_level level, const char *text)
 		if (r->said_us < slot->said_us)
 			slot = r;
 	}
-	if (slot->level == level && strcmp(slot->text, text) == 0 && now - slot->said_us < REPEAT_US) {
+	if (slot->level == level && strcmp(slot->text, text) == 0 &&
+	    now - slot->said_us < REPEAT_US) {
 		slot->held++;
 		return true;
 	}

@@ -102,7 +102,8 @@ static void option(FILE *out, const struct sc_opt *o)
 	if (sc_opt_has_value(o))
 		sc_usage_arg(o, arg, sizeof(arg));
 	if (o->letter)
-		snprintf(term, sizeof(term), "-%c, --%s%s%s", o->letter, o->name, *arg ? " " : "", arg);
+		snprintf(term, sizeof(term), "-%c, --%s%s%s", o->letter, o->name, *arg ? " " : "",
+			 arg);
 	else
 		snprintf(term, sizeof(term), "    --%s%s%s", o->name, *arg ? " " : "", arg);
 	sc_usage_text(o, text, sizeof(text));
@@ -138,7 +139,8 @@ static void command(FILE *out, const char *text)
 
 			if (c[1] == '|' && c[2] == ' ')
 				next += 1 + strcspn(c + 3, " ");
-			if (at + 1 + next > WIDTH - 2 || (c[1] == '|' && at + strlen(c) > WIDTH - 2)) {
+			if (at + 1 + next > WIDTH - 2 ||
+			    (c[1] == '|' && at + strlen(c) > WIDTH - 2)) {
 				fputs(" \\\n      ", out);
 				at = 6;
 				continue;
@@ -151,14 +153,16 @@ static void command(FILE *out, const char *text)
 }
 
 /* Of a program with verbs, a verb's help shows the examples that begin with it. */
-static bool is_example_of(const struct sc_example *e, const struct sc_program *p, const struct sc_verb *v)
+static bool is_example_of(const struct sc_example *e, const struct sc_program *p,
+			  const struct sc_verb *v)
 {
 	size_t name = strlen(p->name), verb = v && v->name ? strlen(v->name) : 0;
 
 	if (!verb)
 		return true;
 	return strncmp(e->command, p->name, name) == 0 && e->command[name] == ' ' &&
-	       strncmp(e->command + name + 1, v->name, verb) == 0 && strchr(" ", e->command[name + 1 + verb]);
+	       strncmp(e->command + name + 1, v->name, verb) == 0 &&
+	       strchr(" ", e->command[name + 1 + verb]);
 }
 
 static void examples(FILE *out, const struct sc_program *program, const struct sc_verb *v)
@@ -207,8 +211,8 @@ static void usage_line(FILE *out, const struct sc_program *program, const struct
 	char line[256];
 	int at;
 
-	at = snprintf(line, sizeof(line), "Usage: %s%s%s [OPTION]...", program->name, verb->name ? " " : "",
-		      verb->name ? verb->name : "");
+	at = snprintf(line, sizeof(line), "Usage: %s%s%s [OPTION]...", program->name,
+		      verb->name ? " " : "", verb->name ? verb->name : "");
 	fputs(line, out);
 	if (*operands) {
 		fputc(' ', out);
@@ -225,8 +229,8 @@ static void verbs(FILE *out, const struct sc_program *program)
 		const struct sc_verb *v = &program->verbs[i];
 		char term[128];
 
-		snprintf(term, sizeof(term), "%s%s%s", v->name, v->operands && *v->operands ? " " : "",
-			 v->operands ? v->operands : "");
+		snprintf(term, sizeof(term), "%s%s%s", v->name,
+			 v->operands && *v->operands ? " " : "", v->operands ? v->operands : "");
 		entry(out, term, v->summary ? v->summary : "");
 	}
 	fprintf(out, "\n");
@@ -248,7 +252,8 @@ void sc_usage_help(FILE *out, const struct sc_usage *u, int verb)
 
 		usage_line(out, p, v);
 		fprintf(out, "%s%s%s: ", p->name, v->name ? " " : "", v->name ? v->name : "");
-		wrap(out, strlen(p->name) + (v->name ? strlen(v->name) + 1 : 0) + 2, 2, what ? what : "");
+		wrap(out, strlen(p->name) + (v->name ? strlen(v->name) + 1 : 0) + 2, 2,
+		     what ? what : "");
 	}
 	if (p->description && (!v || !v->name)) {
 		fputc('\n', out);
@@ -259,6 +264,8 @@ void sc_usage_help(FILE *out, const struct sc_usage *u, int verb)
 	options(out, v ? u->tables[verb] : u->common);
 	examples(out, p, v);
 	statuses(out, p);
-	fprintf(out, "\nOptions may also come from --options-file and from the environment.\n"
-		     "See %s(1) and sc(7).\n", p->name);
+	fprintf(out,
+		"\nOptions may also come from --options-file and from the environment.\n"
+		"See %s(1) and sc(7).\n",
+		p->name);
 }

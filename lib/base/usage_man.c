@@ -7,9 +7,16 @@
 /* Text on its own line: no request at its start, no escape in it. */
 static void text_line(FILE *out, const char *text)
 {
+	bool starts = true; /* a word, where "--x" is an option and "-" no hyphen */
+
 	if (*text == '.' || *text == '\'')
 		fputs("\\&", out);
 	for (; *text; text++) {
+		if (*text == '-' && starts) {
+			fputs("\\-", out);
+			continue;
+		}
+		starts = strchr(" (\n'", *text) != NULL;
 		if (*text == '\\')
 			fputs("\\e", out);
 		else if (*text == '\n')
@@ -24,7 +31,8 @@ static void text_line(FILE *out, const char *text)
 static void argument(FILE *out, const char *text)
 {
 	size_t len = strlen(text);
-	bool macro = (len == 2 || len == 3) && isupper((unsigned char)text[0]) && islower((unsigned char)text[1]);
+	bool macro = (len == 2 || len == 3) && isupper((unsigned char)text[0]) &&
+		     islower((unsigned char)text[1]);
 	bool quoted = strpbrk(text, " \t\"") != NULL;
 
 	if (quoted)
@@ -91,7 +99,8 @@ void sc_usage_man_options(FILE *out, const struct sc_usage *u, int verb)
 			if (in_list)
 				fputs(".El\n", out);
 			in_list = false;
-			fputs(".Pp\n", out);
+			if (o != table)
+				fputs(".Pp\n", out);
 			fputs(".Sy ", out);
 			fprintf(out, "\"%s\"\n", o->name);
 			continue;

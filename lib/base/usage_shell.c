@@ -6,8 +6,8 @@
 /* An operand that is a path; a URL cannot be completed. */
 static bool is_path(const char *operands)
 {
-	return operands && (strstr(operands, "LOG") || strstr(operands, "FILE") || strstr(operands, "DIR") ||
-			    strstr(operands, "ARCHIVE"));
+	return operands && (strstr(operands, "LOG") || strstr(operands, "FILE") ||
+			    strstr(operands, "DIR") || strstr(operands, "ARCHIVE"));
 }
 
 static bool is_file(const struct sc_opt *o)
@@ -44,7 +44,7 @@ static void bash_options(FILE *out, const struct sc_opt *table)
 
 static void bash_pattern(FILE *out, const struct sc_opt *o)
 {
-	fputs("\t", out);
+	fputs("\t\t", out);
 	if (o->letter)
 		fprintf(out, "-%c | ", o->letter);
 	fprintf(out, "--%s) ", o->name);
@@ -87,8 +87,11 @@ static void bash_verbs(FILE *out, const struct sc_usage *u)
 {
 	const struct sc_program *p = u->program;
 
-	fputs("\tlocal verb='' i\n\tfor ((i = 1; i < COMP_CWORD; i++)); do\n\t\tcase ${COMP_WORDS[i]} in\n\t\thelp) ;;\n"
-	      "\t\t-*) ;;\n\t\t*)\n\t\t\tverb=${COMP_WORDS[i]}\n\t\t\tbreak\n\t\t\t;;\n\t\tesac\n\tdone\n\tcase $verb in\n",
+	fputs("\tlocal verb='' i\n\tfor ((i = 1; i < COMP_CWORD; i++)); do\n\t\tcase "
+	      "${COMP_WORDS[i]} in\n\t\thelp) ;;\n"
+	      "\t\t-*) "
+	      ";;\n\t\t*)\n\t\t\tverb=${COMP_WORDS[i]}\n\t\t\tbreak\n\t\t\t;;"
+	      "\n\t\tesac\n\tdone\n\tcase $verb in\n",
 	      out);
 	for (size_t i = 0; i < p->verb_count; i++) {
 		fprintf(out, "\t%s)\n", p->verbs[i].name);
@@ -109,8 +112,10 @@ void sc_usage_bash(FILE *out, const struct sc_usage *u)
 {
 	const struct sc_program *p = u->program;
 
-	fprintf(out, "# bash completion for %s; made by: %s --print-completion bash\n# shellcheck shell=bash\n", p->name,
-		p->name);
+	fprintf(out,
+		"# bash completion for %s; made by: %s --print-completion bash\n# shellcheck "
+		"shell=bash\n",
+		p->name, p->name);
 	function_name(out, p->name);
 	/* "--name=value" comes as three words. */
 	fputs("() {\n"
@@ -118,7 +123,8 @@ void sc_usage_bash(FILE *out, const struct sc_usage *u)
 	      "\tlocal options='' verbs='' paths=0 kind='' words=''\n"
 	      "\tCOMPREPLY=()\n"
 	      "\tif [[ $cur == '=' ]]; then\n\t\tcur=''\n"
-	      "\telif [[ $prev == '=' ]]; then\n\t\tprev=${COMP_WORDS[COMP_CWORD - 2]}\n\tfi\n", out);
+	      "\telif [[ $prev == '=' ]]; then\n\t\tprev=${COMP_WORDS[COMP_CWORD - 2]}\n\tfi\n",
+	      out);
 	if (p->verbs[0].name) {
 		bash_verbs(out, u);
 	} else {
@@ -137,7 +143,8 @@ void sc_usage_bash(FILE *out, const struct sc_usage *u)
 	      "\t\telif ((paths)); then\n"
 	      "\t\t\tcompopt -o filenames 2>/dev/null\n"
 	      "\t\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
-	      "\t\tfi\n\t\t;;\n\tesac\n\treturn 0\n}\ncomplete -F ", out);
+	      "\t\tfi\n\t\t;;\n\tesac\n\treturn 0\n}\ncomplete -F ",
+	      out);
 	function_name(out, p->name);
 	fprintf(out, " %s\n", p->name);
 }
@@ -189,7 +196,8 @@ static void zsh_options(FILE *out, const struct sc_opt *table)
 		else if (o->letter)
 			fprintf(out, "'(-%c --%s)'", o->letter, o->name);
 		if (o->letter)
-			fprintf(out, "{-%c%s,--%s%s}'", o->letter, *value ? "+" : "", o->name, value);
+			fprintf(out, "{-%c%s,--%s%s}'", o->letter, *value ? "+" : "", o->name,
+				value);
 		else
 			fprintf(out, "'--%s%s", o->name, value);
 		fputc('[', out);
@@ -214,7 +222,9 @@ static void zsh_verbs(FILE *out, const struct sc_usage *u)
 {
 	const struct sc_program *p = u->program;
 
-	fputs("\tlocal curcontext=$curcontext state line\n\ttypeset -A opt_args\n\tlocal -a verbs=(\n", out);
+	fputs("\tlocal curcontext=$curcontext state line\n\ttypeset -A opt_args\n\tlocal -a "
+	      "verbs=(\n",
+	      out);
 	for (size_t i = 0; i < p->verb_count; i++) {
 		fprintf(out, "\t\t'%s:", p->verbs[i].name);
 		zsh_text(out, p->verbs[i].summary ? p->verbs[i].summary : "");
@@ -223,7 +233,8 @@ static void zsh_verbs(FILE *out, const struct sc_usage *u)
 	fputs("\t\t'help:print the help of a verb'\n\t)\n\t_arguments -C -s -S", out);
 	zsh_options(out, u->common);
 	fputs(" \\\n\t\t'1:verb:->verb' \\\n\t\t'*::operand:->rest'\n"
-	      "\tcase $state in\n\tverb) _describe verb verbs ;;\n\trest)\n\t\tcase $words[1] in\n", out);
+	      "\tcase $state in\n\tverb) _describe verb verbs ;;\n\trest)\n\t\tcase $words[1] in\n",
+	      out);
 	for (size_t i = 0; i < p->verb_count; i++) {
 		fprintf(out, "\t\t%s) _arguments -s -S", p->verbs[i].name);
 		zsh_options(out, u->tables[i]);
@@ -237,8 +248,8 @@ void sc_usage_zsh(FILE *out, const struct sc_usage *u)
 {
 	const struct sc_program *p = u->program;
 
-	fprintf(out, "#compdef %s\n# zsh completion for %s; made by: %s --print-completion zsh\n", p->name, p->name,
-		p->name);
+	fprintf(out, "#compdef %s\n# zsh completion for %s; made by: %s --print-completion zsh\n",
+		p->name, p->name, p->name);
 	function_name(out, p->name);
 	fputs("() {\n", out);
 	if (p->verbs[0].name) {

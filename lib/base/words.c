@@ -74,7 +74,8 @@ static int word(struct split *s, struct sc_err *err)
 		if (c == '\'' || c == '"') {
 			if (!quoted(s, c))
 				return sc_err_set(err, SC_E_USAGE, "cannot read the words",
-						  "the quote %c opened in line %u is never closed", c, line);
+						  "the quote %c opened in line %u is never closed",
+						  c, line);
 			continue;
 		}
 		if (c == '\\' && s->at < s->end) {
@@ -95,7 +96,8 @@ int sc_words_split(struct sc_span text, char ***ret_words, size_t *ret_count, st
 	int rc;
 
 	if (text.len && memchr(text.data, '\0', text.len))
-		return sc_err_set(err, SC_E_USAGE, "cannot read the words", "there is a NUL byte in the text");
+		return sc_err_set(err, SC_E_USAGE, "cannot read the words",
+				  "there is a NUL byte in the text");
 	if (text.len > SIZE_MAX / 32)
 		return sc_err_nomem(err, "cannot read the words");
 	s.words = sc_malloc(pointers * sizeof(*s.words) + text.len + 2);
