@@ -49,11 +49,14 @@ bool sc_json_get(const struct sc_json *value, const char *name, struct sc_json *
 
 /* Raw key against a plain name, with escapes resolved. */
 bool sc_json_key_is(struct sc_span raw_key, struct sc_span name);
-/* The characters of a string value (or raw key) as UTF-8, appended to OUT. */
+/* The characters of a string value (its text, with the quotes) or of a raw key, as UTF-8, appended to OUT. */
 int sc_json_unescape(struct sc_span raw, struct sc_bytes *out);
 /* Exact; false unless an INTEGER in range. */
 bool sc_json_i64(const struct sc_json *value, int64_t *ret_value);
 bool sc_json_u64(const struct sc_json *value, uint64_t *ret_value);
+/* TEXT, valid UTF-8, as a JSON string with its quotes: only '"', '\\' and U+0000..1F are escaped (\b \f \n \r \t by their
+ * letter, others \u00xx in lower case). On SC_E_NOMEM OUT is as it was, here and below. */
+int sc_json_put_string(struct sc_span text, struct sc_bytes *out);
 /* Appends the value's bytes, white space outside strings dropped only where it is (or touches) LF or CR. */
 int sc_json_put_line(const struct sc_json *value, struct sc_bytes *out);
 
