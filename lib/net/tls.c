@@ -1,0 +1,313 @@
+/* net/tls.c: see net/tls.h. */
+#include "net/tls.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include "base/file.h"
+
+struct sc_tls_context {
+	SSL_CTX *ssl;
+	bool insecure;
+};
+
+struct sc_tls {
+	SSL *ssl;
+	int fd;
+	struct sc_tls *lower;
+	bool insecure, broken, untrusted;
+	int errnum; /* of the socket below */
+	char name[256];
+};
+
+/* The transport below: send and recv without SIGPIPE, or another TLS connection. */
+
+static int below_again(BIO *bio, struct sc_tls *t, ssize_t rc, bool reading)
+{
+	if (rc == SC_TLS_READ || (!t->lower && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) && reading))
+		BIO_set_retry_read(bio);
+	else if (rc == SC_TLS_WRITE || (!t->lower && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)))
+		BIO_set_retry_write(bio);
+	else if (!t->lower)
+		t->errnum = errno;
+	return -1;
+}
+
+static int below_read(BIO *bio, char *data, int size)
+{
+	struct sc_tls *t = BIO_get_data(bio);
+	ssize_t n;
+
+	BIO_clear_retry_flags(bio);
+	if (t->lower)
+		n = sc_tls_read(t->lower, data, (size_t)size, NULL);
+	else
+		n = recv(t->fd, data, (size_t)size, 0);
+	return n >= 0 ? (int)n : below_again(bio, t, n, true);
+}
+
+static int below_write(BIO *bio, const char *data, int len)
+{
+	struct sc_tls *t = BIO_get_data(bio);
+	ssize_t n;
+
+	BIO_clear_retry_flags(bio);
+	if (t->lower)
+		n = sc_tls_write(t->lower, data, (size_t)len, NULL);
+	else
+		n = send(t->fd, data, (size_t)len, MSG_NOSIGNAL);
+	return n >= 0 ? (int)n : below_again(bio, t, n, false);
+}
+
+static long below_ctrl(BIO *bio, int command, long number, void *pointer)
+{
+	(void)bio;
+	(void)number;
+	(void)pointer;
+	return command == BIO_CTRL_FLUSH;
+}
+
+static BIO_METHOD *below_method;
+
+static void below_make(void)
+{
+	below_method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "sc socket");
+	if (!below_method)
+		return;
+	BIO_meth_set_read(below_method, below_read);
+	BIO_meth_set_write(below_method, below_write);
+	BIO_meth_set_ctrl(below_method, below_ctrl);
+}
+
+static const char *library_reason(void)
+{
+	unsigned long e = ERR_peek_last_error();
+	const char *text = e ? ERR_reason_error_string(e) : NULL;
+
+	ERR_clear_error();
+	return text ? text : "the library gives no reason";
+}
+
+/* A key with a pass phrase would ask on the terminal. */
+static int no_pass_phrase(char *ret_text, int size, int writing, void *arg)
+{
+	(void)ret_text;
+	(void)size;
+	(void)writing;
+	(void)arg;
+	return 0;
+}
+
+static int file_failed(struct sc_err *err, const char *kind, const char *path)
+{
+	sc_err_set(err, SC_E_CONFIG, "cannot use the", "%s", library_reason());
+	sc_err_on(err, kind, path);
+	return sc_err_next(err, "give a PEM file that can be read, without a pass phrase");
+}
+
+static int load_files(SSL_CTX *ssl, const struct sc_tls_files *f, struct sc_err *err)
+{
+	const char *key = f->key ? f->key : f->cert;
+
+	if (f->ca && SSL_CTX_load_verify_file(ssl, f->ca) != 1)
+		return file_failed(err, "CA file", f->ca);
+	if (!f->ca)
+		SSL_CTX_set_default_verify_paths(ssl); /* without any, each certificate is refused */
+	if (f->key && !f->cert)
+		return sc_err_set(err, SC_E_USAGE, "cannot use the key", "no certificate was given with it");
+	if (f->cert && SSL_CTX_use_certificate_chain_file(ssl, f->cert) != 1)
+		return file_failed(err, "certificate", f->cert);
+	if (key && SSL_CTX_use_PrivateKey_file(ssl, key, SSL_FILETYPE_PEM) != 1)
+		return file_failed(err, "key", key);
+	if (key && SSL_CTX_check_private_key(ssl) != 1)
+		return file_failed(err, "key", key);
+	return 0;
+}
+
+int sc_tls_context_new(const struct sc_tls_files *files, struct sc_tls_context **ret_context, struct sc_err *err)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static const unsigned char alpn[] = "\x08http/1.1";
+	struct sc_tls_context *c = sc_calloc(1, sizeof(*c));
+	int rc;
+
+	pthread_once(&once, below_make);
+	if (!c)
+		return sc_err_nomem(err, "cannot set up TLS");
+	c->insecure = files->insecure;
+	c->ssl = SSL_CTX_new(TLS_client_method());
+	if (!c->ssl || !below_method) {
+		sc_tls_context_free(c);
+		return sc_err_nomem(err, "cannot set up TLS");
+	}
+	SSL_CTX_set_min_proto_version(c->ssl, TLS1_2_VERSION);
+	SSL_CTX_set_mode(c->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+				 SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_default_passwd_cb(c->ssl, no_pass_phrase);
+	SSL_CTX_set_verify(c->ssl, files->insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
+	SSL_CTX_set_alpn_protos(c->ssl, alpn, sizeof(alpn) - 1);
+	SSL_CTX_set_read_ahead(c->ssl, 1); /* many records in one read(2) */
+	SSL_CTX_set_default_read_buffer_len(c->ssl, 65536);
+	ERR_clear_error();
+	rc = load_files(c->ssl, files, err);
+	if (rc < 0) {
+		sc_tls_context_free(c);
+		return rc;
+	}
+	*ret_context = c;
+	return 0;
+}
+
+void sc_tls_context_free(struct sc_tls_context *c)
+{
+	if (!c)
+		return;
+	SSL_CTX_free(c->ssl);
+	free(c);
+}
+
+static bool set_name(struct sc_tls *t)
+{
+	X509_VERIFY_PARAM *param = SSL_get0_param(t->ssl);
+	unsigned char address[16];
+	size_t len = strcspn(t->name, "%");
+
+	t->name[len] = '\0';
+	if (inet_pton(AF_INET, t->name, address) == 1 || inet_pton(AF_INET6, t->name, address) == 1)
+		return X509_VERIFY_PARAM_set1_ip_asc(param, t->name) == 1;
+	if (len && t->name[len - 1] == '.')
+		t->name[--len] = '\0'; /* the root's dot is in no certificate */
+	SSL_set_hostflags(t->ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+	return SSL_set1_host(t->ssl, t->name) == 1 && SSL_set_tlsext_host_name(t->ssl, t->name) == 1;
+}
+
+int sc_tls_new(struct sc_tls_context *c, const char *name, int fd, struct sc_tls *lower, struct sc_tls **ret_tls,
+	       struct sc_err *err)
+{
+	struct sc_tls *t = sc_calloc(1, sizeof(*t));
+	BIO *bio;
+
+	if (!t)
+		return sc_err_nomem(err, "cannot set up TLS");
+	t->fd = fd;
+	t->lower = lower;
+	t->insecure = c->insecure;
+	snprintf(t->name, sizeof(t->name), "%s", name);
+	t->ssl = SSL_new(c->ssl);
+	bio = BIO_new(below_method);
+	if (!t->ssl || !bio || !set_name(t)) {
+		BIO_free(bio);
+		sc_tls_free(t);
+		ERR_clear_error();
+		return sc_err_nomem(err, "cannot set up TLS");
+	}
+	BIO_set_data(bio, t);
+	BIO_set_init(bio, 1);
+	SSL_set_bio(t->ssl, bio, bio);
+	SSL_set_connect_state(t->ssl);
+	*ret_tls = t;
+	return 0;
+}
+
+void sc_tls_free(struct sc_tls *t)
+{
+	if (!t)
+		return;
+	SSL_free(t->ssl);
+	free(t);
+}
+
+/* What stopped the library: SC_TLS_READ, SC_TLS_WRITE, 0 at the peer's end, or a failure. */
+static int stopped(struct sc_tls *t, int rc, const char *tried, struct sc_err *err)
+{
+	int why = SSL_get_error(t->ssl, rc);
+	long verify = SSL_get_verify_result(t->ssl);
+	unsigned long e;
+
+	if (why == SSL_ERROR_WANT_READ)
+		return SC_TLS_READ;
+	if (why == SSL_ERROR_WANT_WRITE)
+		return SC_TLS_WRITE;
+	t->broken = true;
+	if (why == SSL_ERROR_ZERO_RETURN)
+		return 0;
+	e = ERR_peek_last_error();
+	if (why == SSL_ERROR_SYSCALL || (why == SSL_ERROR_SSL && ERR_GET_REASON(e) == SSL_R_UNEXPECTED_EOF_WHILE_READING)) {
+		ERR_clear_error();
+		if (t->errnum)
+			return sc_err_sys(err, SC_E_UNAVAILABLE, t->errnum, tried);
+		return sc_err_set(err, SC_E_UNAVAILABLE, tried, "the peer ended the connection without a farewell");
+	}
+	if (verify != X509_V_OK && !t->insecure && !SSL_is_init_finished(t->ssl)) {
+		ERR_clear_error();
+		t->untrusted = true;
+		sc_err_set(err, SC_E_UNAVAILABLE, "cannot trust the certificate of", "%s",
+			   X509_verify_cert_error_string(verify));
+		sc_err_on(err, "host", t->name);
+		return sc_err_next(err, "give the authority's PEM file with --ca, or the right name with "
+					"--server-name");
+	}
+	return sc_err_set(err, SC_E_UNAVAILABLE, tried, "%s", library_reason());
+}
+
+int sc_tls_handshake(struct sc_tls *t, struct sc_err *err)
+{
+	int rc;
+
+	ERR_clear_error();
+	rc = SSL_do_handshake(t->ssl);
+	if (rc == 1)
+		return 0;
+	rc = stopped(t, rc, "cannot set up TLS", err);
+	if (rc == 0)
+		return sc_err_set(err, SC_E_UNAVAILABLE, "cannot set up TLS", "the peer ended the connection");
+	return rc;
+}
+
+ssize_t sc_tls_read(struct sc_tls *t, void *ret_data, size_t size, struct sc_err *err)
+{
+	int rc;
+
+	ERR_clear_error();
+	rc = SSL_read(t->ssl, ret_data, size > INT_MAX ? INT_MAX : (int)size);
+	return rc > 0 ? rc : stopped(t, rc, "cannot read from the peer", err);
+}
+
+ssize_t sc_tls_write(struct sc_tls *t, const void *data, size_t len, struct sc_err *err)
+{
+	int rc;
+
+	ERR_clear_error();
+	rc = SSL_write(t->ssl, data, len > INT_MAX ? INT_MAX : (int)len);
+	if (rc > 0)
+		return rc;
+	rc = stopped(t, rc, "cannot write to the peer", err);
+	if (rc == 0)
+		return sc_err_set(err, SC_E_UNAVAILABLE, "cannot write to the peer", "it ended the connection");
+	return rc;
+}
+
+bool sc_tls_untrusted(const struct sc_tls *t)
+{
+	return t->untrusted;
+}
+
+void sc_tls_end(struct sc_tls *t)
+{
+	if (!t || t->broken || !SSL_is_init_finished(t->ssl))
+		return;
+	ERR_clear_error();
+	(void)SSL_shutdown(t->ssl);
+	ERR_clear_error();
+}
