@@ -16,12 +16,16 @@ want=$(cat "$here"/requirements*.txt "$here/package.json" <("$python" --version)
 if [[ -f $out/stamp && $(<"$out/stamp") == "$want" ]]; then
 	exit 0
 fi
-rm -rf "$out/stamp" "$out/venv" "$out/streamcast-0.1.0" "$out/node"
+rm -rf "$out/stamp" "$out/venv" "$out/node" "$out"/streamcast-*
 
 pip() { "$out/venv/bin/python" -m pip --disable-pip-version-check --quiet "$@"; }
 "$python" -m venv "$out/venv"
 pip install -r "$here/requirements.txt"
-pip install --no-deps --target "$out/streamcast-0.1.0" -r "$here/requirements-0.1.0.txt"
+# Older releases of streamcast are laid over it.
+for list in "$here"/requirements-*.txt; do
+	version=${list##*-}
+	pip install --no-deps --target "$out/streamcast-${version%.txt}" -r "$list"
+done
 
 mkdir -p "$out/node"
 cp "$here/package.json" "$out/node/"

@@ -1,4 +1,4 @@
-# Real streamcast clients against sc-serve: the one of 0.1.0 (protocol 1) and the newest (which reads 4 and 5).
+# Real streamcast clients against sc-serve: of 0.1.0 (protocol 1), 0.8.0 (2) and the newest (which reads 4 and 5).
 # They must subscribe, resume from their cursor, and be refused with the right word and numbers.
 
 load ../lib/common
@@ -17,7 +17,10 @@ client() { "${python[@]}" "$SC_TESTS/interop/streamcast_client.py" "$@"; }
 with() {
 	wire=$1
 	python=("${python_new[@]}")
-	[[ $1 -ne 1 ]] || python=("${python_old[@]}")
+	case $1 in
+	1) python=("${python_old[@]}") ;;
+	2) python=("${python_mid[@]}") ;;
+	esac
 }
 
 subscribes() {
@@ -184,6 +187,11 @@ sc_cut() {
 @test "streamcast 0.1.0 is refused with the right words and numbers" { is_refused 1; }
 @test "streamcast 0.1.0 is told what was evicted" { is_evicted 1; }
 @test "streamcast 0.1.0 is dropped when too slow, after an unbroken prefix" { is_too_slow 1; }
+
+@test "streamcast 0.8.0 subscribes from the start" { subscribes 2; }
+@test "streamcast 0.8.0 passes from replay into live, and ends with the server" { goes_live 2; }
+@test "streamcast 0.8.0 resumes from its cursor" { resumes 2; }
+@test "streamcast 0.8.0 is refused with the right words and numbers" { is_refused 2; }
 
 @test "the newest streamcast subscribes over protocol 4" { subscribes 4; }
 @test "the newest streamcast passes from replay into live over protocol 4" { goes_live 4; }

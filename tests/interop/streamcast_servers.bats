@@ -1,4 +1,4 @@
-# sc-sub against real streamcast servers: 0.1.0 (protocol 1, binary pairs) and the newest (protocol 4, triples).
+# sc-sub against real streamcast servers: 0.1.0 (protocol 1, binary pairs), 0.8.0 (2) and the newest (4, triples).
 # It must read both, resume across its own death and theirs, and give each refusal its own status.
 
 load ../lib/common
@@ -11,11 +11,14 @@ setup() {
 
 teardown() { sc_teardown; }
 
-# upstream old|new [ARGUMENT...]: a real server, whose commands go through `tell`.
+# upstream old|mid|new [ARGUMENT...]: a real server, whose commands go through `tell`.
 upstream() {
 	local python=("${python_new[@]}")
 
-	[[ $1 != old ]] || python=("${python_old[@]}")
+	case $1 in
+	old) python=("${python_old[@]}") ;;
+	mid) python=("${python_mid[@]}") ;;
+	esac
 	[[ -e server.in ]] || hold server
 	peer server "${python[@]}" "$SC_TESTS/interop/streamcast_server.py" --root root "${@:2}"
 }
@@ -153,6 +156,10 @@ survives_being_slow() {
 @test "sc-sub goes on when a 0.1.0 server comes back" { resumes_after_server old; }
 @test "sc-sub is refused by a 0.1.0 server with 79 and 66" { is_refused old; }
 @test "sc-sub, cut off by a 0.1.0 server as too slow, goes on where it was" { survives_being_slow old; }
+
+@test "sc-sub reads from a streamcast 0.8.0 server" { reads mid; }
+@test "sc-sub resumes from its cursor after kill -9, at 0.8.0" { resumes_after_kill mid; }
+@test "sc-sub is refused by a 0.8.0 server with 79 and 66" { is_refused mid; }
 
 @test "sc-sub reads from the newest streamcast server" { reads new; }
 @test "sc-sub resumes from its cursor after kill -9, at the newest" { resumes_after_kill new; }

@@ -223,6 +223,7 @@ same() {
 # The programs of other people, from tests/interop/setup.sh.
 # Arrays, not functions: a function in the background is a shell of its own, whose death leaves its child behind.
 python_new=("$SC_INTEROP/venv/bin/python")
-# The same with streamcast 0.1.0 and the storage library of its days in front of the newest ones.
+# The same with an older streamcast, and the storage library of its days, in front of the newest ones.
 python_old=(env "PYTHONPATH=$SC_INTEROP/streamcast-0.1.0" "$SC_INTEROP/venv/bin/python")
+python_mid=(env "PYTHONPATH=$SC_INTEROP/streamcast-0.8.0" "$SC_INTEROP/venv/bin/python")
 export NODE_PATH=$SC_INTEROP/node/node_modules
