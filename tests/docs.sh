@@ -150,10 +150,14 @@ for page in man/*.[1-8]; do
 	[[ -f $page ]] || continue
 	# Errors, and what a reader would see; not the order of sections or the date's form.
 	mandoc -T lint -W warning "$page" >"$work/lint" 2>&1
-	if grep -E ': (ERROR|UNSUPP|WARNING|SYSERR|BADARG):' "$work/lint" | grep -v 'cannot parse date' >"$work/found"; then
+	if grep -E ': (ERROR|UNSUPP|WARNING|SYSERR|BADARG):' "$work/lint" | grep -vE 'cannot parse date|out of conventional order' >"$work/found"; then
 		fail "$page:"
 		sed 's/^/     /' "$work/found" >&2
 	fi
+done
+# The family's page has every status of the one list.
+for status in $(sed -n 's/^[[:space:]]*X([A-Z]*, \([0-9]*\),.*/\1/p' lib/base/err.h | sort -un); do
+	grep -q "^\.It $status\$" man/sc.7 || fail "man/sc.7 does not list the exit status $status"
 done
 for file in completions/*; do
 	[[ -f $file ]] || continue

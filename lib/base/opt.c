@@ -76,7 +76,8 @@ static int check_letter(const struct sc_opt *o, struct sc_err *err)
 			return 0;
 	sc_err_set(err, SC_E_INTERNAL, "cannot use the options",
 		   "the letter -%c is not --%s in this toolkit", o->letter, o->name);
-	return sc_err_next(err, "correct the table, or the register of letters in lib/base/opt.c");
+	sc_err_next(err, "correct the table, or the register of letters in lib/base/opt.c");
+	return SC_E_INTERNAL;
 }
 
 void sc_opt_choices(const struct sc_opt *o, char *ret_text, size_t size)
@@ -241,7 +242,9 @@ static int set_choice(const struct source *s, const struct use *u, const char *v
 	}
 	near = sc_opt_nearest(value, u->o->choices, count);
 	refuse_value(s, u, value, NULL);
-	return near ? sc_err_next(s->err, "did you mean '%s'?", near) : SC_E_USAGE;
+	if (near)
+		sc_err_next(s->err, "did you mean '%s'?", near);
+	return SC_E_USAGE;
 }
 
 static int set_fd(const struct source *s, const struct use *u, const char *value)

@@ -67,7 +67,8 @@ static bool multiply(const struct decimal *d, uint64_t unit, uint64_t max, uint6
 static int refuse(struct sc_err *err, const char *what, const char *text, const char *next)
 {
 	sc_err_set(err, SC_E_USAGE, "cannot read", "'%s' is not %s", text, what);
-	return next ? sc_err_next(err, "%s", next) : SC_E_USAGE;
+	sc_err_next(err, "%s", next);
+	return SC_E_USAGE;
 }
 
 static bool size_unit(const char *unit, uint64_t *ret)
