@@ -27,6 +27,7 @@ struct sc_exec {
 	char *command;
 	unsigned rows_max;
 	void (*room)(void *arg);
+	void (*moved)(void *arg);
 	void (*failed)(void *arg, const struct sc_err *err);
 	void *arg;
 	struct sc_bytes lines;   /* back to back; the front ones belong to the run going on */
@@ -38,12 +39,13 @@ struct sc_exec {
 	struct sc_watch *end_watch, *in_watch;
 	size_t run_items, run_bytes, run_written;
 	uint64_t run_first, run_last;
+	uint64_t trailing;       /* of rows without a line, after the lines that wait */
 	uint64_t done;
 	bool has_failed;
 };
 
 int sc_exec_new(struct sc_loop *loop, const char *command, unsigned rows_max, void (*room)(void *arg),
-		void (*failed)(void *arg, const struct sc_err *err), void *arg, struct sc_exec **ret_exec,
+		void (*moved)(void *arg), void (*failed)(void *arg, const struct sc_err *err), void *arg, struct sc_exec **ret_exec,
 		struct sc_err *err)
 {
 	struct sc_exec *e = sc_calloc(1, sizeof(*e));
@@ -60,6 +62,7 @@ int sc_exec_new(struct sc_loop *loop, const char *command, unsigned rows_max, vo
 	e->loop = loop;
 	e->rows_max = rows_max ? rows_max : 1;
 	e->room = room;
+	e->moved = moved;
 	e->failed = failed;
 	e->arg = arg;
 	sc_bytes_init(&e->lines, SIZE_MAX / 2);
@@ -109,8 +112,20 @@ uint64_t sc_exec_done(const struct sc_exec *e)
 	return e->done;
 }
 
+/* Rows that a filter dropped are finished when the lines before them are. */
+static void settle_trailing(struct sc_exec *e)
+{
+	if (e->count == 0 && e->trailing > e->done)
+		e->done = e->trailing;
+}
+
 int sc_exec_put(struct sc_exec *e, struct sc_span line, uint64_t offset, struct sc_err *err)
 {
+	if (line.len == 0) {
+		e->trailing = offset;
+		settle_trailing(e);
+		return 0;
+	}
 	if (e->count == e->cap) {
 		size_t cap = e->cap ? e->cap * 2 : 64;
 		struct item *grown = sc_realloc(e->items, cap * sizeof(*grown));
@@ -179,6 +194,8 @@ static void on_end(void *arg, int events)
 	sc_bytes_drop(&e->lines, e->run_bytes);
 	memmove(e->items, e->items + e->run_items, (e->count - e->run_items) * sizeof(*e->items));
 	e->count -= e->run_items;
+	settle_trailing(e);
+	e->moved(e->arg);
 	if (sc_exec_flush(e, &err) < 0)
 		run_failed(e, &err);
 	else if (was_full && !sc_exec_full(e))

@@ -37,6 +37,7 @@ struct sc_output {
 	uint64_t position; /* bytes out */
 	uint64_t settled;  /* of a file: bytes that were synced */
 	uint64_t taken_offset;
+	bool finishing;
 	struct mark *marks;
 	size_t first, count;
 };
@@ -240,12 +241,24 @@ uint64_t sc_output_taken(struct sc_output *o)
 {
 	uint64_t taken = taken_position(o);
 
+	if ((o->kind == PIPE || o->kind == SOCKET) && !o->finishing && taken > 0)
+		taken--; /* so that a line's end must have been passed, not only reached */
 	while (o->count > 0 && o->marks[o->first].end <= taken) {
 		o->taken_offset = o->marks[o->first].offset;
 		o->first = (o->first + 1) % MARKS;
 		o->count--;
 	}
 	return o->taken_offset;
+}
+
+bool sc_output_all_taken(const struct sc_output *o)
+{
+	return sc_output_empty(o) && (o->kind == FILE_ || taken_position(o) == o->position);
+}
+
+void sc_output_finish(struct sc_output *o)
+{
+	o->finishing = true;
 }
 
 int sc_output_settle(struct sc_output *o, struct sc_err *err)

@@ -8,9 +8,9 @@
  * Safety    one thread.
  * Source    pipe(7), ioctl_tty(2) FIONREAD, tcp(7) and unix(7) SIOCOUTQ.
  *
- * A pipe's write end tells by FIONREAD how much its reader has not taken; a line counts as taken once all its bytes are.
- * A regular file counts once it was synced (sc_output_settle); a socket once its send queue is empty of the line; anything
- * else once written.
+ * A pipe's write end tells by FIONREAD how much its reader has not taken. Who takes a line goes on to work on it, so it counts only
+ * once a byte of a later one was taken, or, after sc_output_finish, once all its own bytes were. A socket is the same, told by
+ * an empty send queue. A regular file counts once it was synced (sc_output_settle), anything else once written.
  */
 #ifndef SC_CLIENT_OUTPUT_H
 #define SC_CLIENT_OUTPUT_H
@@ -41,8 +41,12 @@ bool sc_output_empty(const struct sc_output *output);
 /* The descriptor to poll: for writing while not empty, for errors always. */
 int sc_output_fd(const struct sc_output *output);
 
-/* Offset of the last line that the reader has taken; 0 = none yet. Never sinks. */
+/* Offset of the last line that the reader is done with, as said above; 0 = none yet. Never sinks. */
 uint64_t sc_output_taken(struct sc_output *output);
+/* Everything is out, and nothing of it waits for the reader. */
+bool sc_output_all_taken(const struct sc_output *output);
+/* No more lines come: the last one counts as soon as it was taken. */
+void sc_output_finish(struct sc_output *output);
 /* Make a regular file's lines count: fdatasync. Nothing to do for the others. */
 int sc_output_settle(struct sc_output *output, struct sc_err *err);
 /* false: a file or the like, which never makes a writer wait and which poll(2) cannot watch. */

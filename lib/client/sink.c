@@ -88,6 +88,14 @@ static void on_exec_room(void *arg)
 	tell_room(arg);
 }
 
+static void on_exec_moved(void *arg)
+{
+	struct sc_sink *s = arg;
+
+	if (s->o.moved && s->o.ack_fd < 0)
+		s->o.moved(s->o.arg);
+}
+
 static void on_exec_failed(void *arg, const struct sc_err *err)
 {
 	fail(arg, err);
@@ -150,8 +158,12 @@ static void on_ack(void *arg, int events)
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
 	if (n > 0) {
+		uint64_t before = s->acked;
+
 		if (take_acks(s, data, (size_t)n, &err) < 0)
 			fail(s, &err);
+		else if (s->acked > before && s->o.moved)
+			s->o.moved(s->o.arg);
 		return;
 	}
 	/* nobody can acknowledge any more: as if the reader of the output had left */
@@ -172,8 +184,8 @@ int sc_sink_new(struct sc_loop *loop, const struct sc_sink_options *options, str
 	s->o = *options;
 	s->loop = loop;
 	if (options->exec) {
-		rc = sc_exec_new(loop, options->exec, options->exec_rows, on_exec_room, on_exec_failed, s,
-				 &s->exec, err);
+		rc = sc_exec_new(loop, options->exec, options->exec_rows, on_exec_room, on_exec_moved,
+				 on_exec_failed, s, &s->exec, err);
 	} else {
 		rc = sc_output_open(options->fd, options->name, &s->output, err);
 		/* a file or /dev/null cannot be polled, and never waits */
@@ -214,7 +226,7 @@ int sc_sink_put(struct sc_sink *s, struct sc_span line, uint64_t offset, struct 
 	rc = s->exec ? sc_exec_put(s->exec, line, offset, err) : sc_output_put(s->output, line, offset, err);
 	if (rc < 0)
 		return rc;
-	if (offset > s->last_put)
+	if (line.len > 0 && offset > s->last_put)
 		s->last_put = offset;
 	if (sc_sink_full(s))
 		s->was_full = true;
@@ -250,11 +262,17 @@ uint64_t sc_sink_done(struct sc_sink *s)
 	return done;
 }
 
+void sc_sink_finish(struct sc_sink *s)
+{
+	if (s->output)
+		sc_output_finish(s->output);
+}
+
 bool sc_sink_idle(struct sc_sink *s)
 {
-	bool out = s->exec ? sc_exec_idle(s->exec) : sc_output_empty(s->output);
-
-	return out && (s->last_put == 0 || sc_sink_done(s) >= s->last_put);
+	if (s->exec ? !sc_exec_idle(s->exec) : !sc_output_all_taken(s->output))
+		return false;
+	return s->o.ack_fd < 0 || s->acked >= s->last_put;
 }
 
 int sc_sink_settle(struct sc_sink *s, struct sc_err *err)

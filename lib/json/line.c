@@ -1,6 +1,8 @@
 /* json/line.c: the line [offset,msg], and messages that are not JSON. */
 #include "json/line.h"
 
+#include "base/base64.h"
+
 #include "json/scan_internal.h"
 
 size_t sc_line_head(char ret_text[SC_LINE_HEAD_MAX], uint64_t offset)

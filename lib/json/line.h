@@ -46,7 +46,4 @@ int sc_wrap_message(struct sc_span message, bool binary, struct sc_bytes *out);
  */
 int sc_unwrap_message(struct sc_span msg, struct sc_bytes *out);
 
-int sc_base64_put(struct sc_bytes *out, struct sc_span data);
-int sc_base64_get(struct sc_bytes *out, struct sc_span text); /* strict, padded; SC_E_DATA */
-
 #endif

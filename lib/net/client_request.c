@@ -8,7 +8,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "net/base64.h"
+#include "base/base64.h"
+#include "net/basic.h"
 #include "net/client_internal.h"
 
 #define GUID "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -136,12 +137,12 @@ static int put_authorization(struct sc_link *l, struct sc_bytes *out, struct sc_
 		rc = read_secret(o->user_file, "user file", &text, &secret, err);
 		if (rc == 0) {
 			put = sc_bytes_puts(out, "Authorization: Basic ");
-			put = put < 0 ? put : sc_base64_put(out, secret.data, secret.len);
+			put = put < 0 ? put : sc_base64_put(out, sc_span(secret.data, secret.len));
 			put = put < 0 ? put : sc_bytes_puts(out, "\r\n");
 		}
 	} else if (l->url.user) {
 		put = sc_bytes_puts(out, "Authorization: ");
-		put = put < 0 ? put : sc_base64_put_basic(out, l->url.user, l->url.password);
+		put = put < 0 ? put : sc_basic_put(out, l->url.user, l->url.password);
 		put = put < 0 ? put : sc_bytes_puts(out, "\r\n");
 	}
 	if (text.data)
@@ -161,7 +162,7 @@ static int put_standard(struct sc_link *l, struct sc_bytes *out, const struct gi
 
 	sc_random(nonce, sizeof(nonce));
 	sc_bytes_init(&key, sizeof(l->key) - 1);
-	if (sc_base64_put(&key, nonce, sizeof(nonce)) < 0) {
+	if (sc_base64_put(&key, sc_span((const char *)nonce, sizeof(nonce))) < 0) {
 		sc_bytes_done(&key);
 		return SC_E_NOMEM;
 	}
@@ -234,7 +235,7 @@ static bool accept_ok(const struct sc_link *l, struct sc_span got)
 	if (EVP_Digest(text, (size_t)n, digest, &digest_len, EVP_sha1(), NULL) != 1)
 		return false;
 	sc_bytes_init(&want, 64);
-	ok = sc_base64_put(&want, digest, digest_len) == 0 && want.len == got.len &&
+	ok = sc_base64_put(&want, sc_span((const char *)digest, digest_len)) == 0 && want.len == got.len &&
 	     !memcmp(want.data, got.data, got.len);
 	sc_bytes_done(&want);
 	return ok;

@@ -128,9 +128,15 @@ static void take_list(struct sc_dial *d, const struct addrinfo *list)
 	}
 }
 
+/* The callback may free d, and with it the error that it holds: a copy is told. */
 static void finish(struct sc_dial *d, int fd, const char *address, const struct sc_err *err)
 {
-	d->done(d->arg, fd, address, err); /* may free d */
+	struct sc_err told;
+
+	sc_err_clear(&told);
+	if (err)
+		told = *err;
+	d->done(d->arg, fd, address, &told);
 }
 
 static void attempts_close(struct sc_dial *d)

@@ -206,16 +206,23 @@ bool sc_http_accept(struct sc_span key, char ret_text[SC_HTTP_ACCEPT_TEXT])
 {
 	static const char guid[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 	unsigned char joined[24 + sizeof(guid)], hash[20];
-	char decoded[32], text[32];
+	char text[SC_HTTP_ACCEPT_TEXT + 8];
 
+	/* 22 digits and two pads are 16 bytes. */
 	if (key.len != 24 || memcmp(key.data + 22, "==", 2) != 0)
 		return false;
-	memcpy(text, key.data, 24);
-	text[24] = '\0';
-	if (lws_b64_decode_string(text, decoded, sizeof(decoded)) != 16)
-		return false;
+	for (size_t i = 0; i < 22; i++) {
+		char c = key.data[i];
+
+		if (!((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '+' || c == '/'))
+			return false;
+	}
 	memcpy(joined, key.data, 24);
 	memcpy(joined + 24, guid, sizeof(guid) - 1);
 	lws_SHA1(joined, 24 + sizeof(guid) - 1, hash);
-	return lws_b64_encode_string((const char *)hash, 20, ret_text, SC_HTTP_ACCEPT_TEXT) == 28;
+	/* It wants more room than it fills. */
+	if (lws_b64_encode_string((const char *)hash, sizeof(hash), text, sizeof(text)) != SC_HTTP_ACCEPT_TEXT - 1)
+		return false;
+	memcpy(ret_text, text, SC_HTTP_ACCEPT_TEXT);
+	return true;
 }

@@ -31,7 +31,7 @@ struct sc_net_opts {
 	  .into = offsetof(IN, AT.headers), .help = "send this header with the request; may be given again" }, \
 	{ .name = "header-file", .kind = SC_OPT_FILES, .arg = "FILE", .into = offsetof(IN, AT.header_files), \
 	  .help = "send the header lines in FILE, read again for each connection" }, \
-	{ .name = "token-file", .kind = SC_OPT_FILE, .arg = "FILE", .into = offsetof(IN, AT.token_file), \
+	{ .name = "token-file", .letter = 'T', .kind = SC_OPT_FILE, .arg = "FILE", .into = offsetof(IN, AT.token_file), \
 	  .help = "send the bearer token in FILE, read again for each connection" }, \
 	{ .name = "user-file", .kind = SC_OPT_FILE, .arg = "FILE", .into = offsetof(IN, AT.user_file), \
 	  .help = "log in with the USER:PASSWORD in FILE, read again for each connection" }, \
@@ -49,12 +49,12 @@ struct sc_net_opts {
 	  .help = "the key of --cert, when it is in a PEM file of its own" }, \
 	{ .name = "server-name", .kind = SC_OPT_TEXT, .arg = "NAME", .into = offsetof(IN, AT.server_name), \
 	  .help = "the name that the server's certificate must have, instead of the URL's host" }, \
-	{ .name = "insecure", .kind = SC_OPT_FLAG, .into = offsetof(IN, AT.insecure), \
+	{ .name = "insecure", .letter = 'k', .kind = SC_OPT_FLAG, .into = offsetof(IN, AT.insecure), \
 	  .help = "take any certificate; a warning tells" }, \
 	{ .name = "proxy", .kind = SC_OPT_TEXT, .arg = "URL", .into = offsetof(IN, AT.proxy), \
 	  .help = "connect through this http://, https:// or socks5:// proxy instead of the environment's; empty for " \
 		  "none" }, \
-	{ .name = "compress", .kind = SC_OPT_FLAG, .into = offsetof(IN, AT.compress), .standard = "true", \
+	{ .name = "compress", .letter = 'z', .kind = SC_OPT_FLAG, .into = offsetof(IN, AT.compress), .standard = "true", \
 	  .help = "offer the server to compress what it sends" }, \
 	{ .name = "connect-timeout", .kind = SC_OPT_DURATION, .arg = "DUR", .into = offsetof(IN, AT.connect_ms), \
 	  .standard = "10s", .special = "none", \
@@ -66,7 +66,7 @@ struct sc_net_opts {
 	{ .name = "pong-timeout", .kind = SC_OPT_DURATION, .arg = "DUR", .into = offsetof(IN, AT.pong_ms), \
 	  .standard = "20s", .special = "none", \
 	  .help = "leave a server that sends nothing at all for this long after a ping" }, \
-	{ .name = "idle", .kind = SC_OPT_DURATION, .arg = "DUR", .into = offsetof(IN, AT.idle_ms), \
+	{ .name = "idle", .letter = 'i', .kind = SC_OPT_DURATION, .arg = "DUR", .into = offsetof(IN, AT.idle_ms), \
 	  .standard = "none", .special = "none", .help = "connect anew when no message came for this long" }, \
 	{ .name = "max-message", .kind = SC_OPT_SIZE, .arg = "SIZE", .into = offsetof(IN, AT.message_max), \
 	  .standard = "16MiB", .min = 1, .max = (int64_t)1 << 40, .help = "refuse messages larger than this" }, \

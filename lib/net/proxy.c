@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "net/base64.h"
+#include "net/basic.h"
 #include "net/httphead.h"
 
 #define HEAD_MAX 16384
@@ -235,7 +235,7 @@ static int begin_http(struct sc_proxy_talk *t)
 	if (rc == 0 && p->user) {
 		rc = sc_bytes_puts(&t->out, "Proxy-Authorization: ");
 		if (rc == 0)
-			rc = sc_base64_put_basic(&t->out, p->user, p->password);
+			rc = sc_basic_put(&t->out, p->user, p->password);
 		if (rc == 0)
 			rc = sc_bytes_puts(&t->out, "\r\n");
 	}

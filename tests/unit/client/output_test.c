@@ -34,8 +34,12 @@ TEST(counts_what_the_reader_took)
 	CHECK_INT(read(ends[0], data, 5), 5); /* all of the first line but its end */
 	CHECK_INT(sc_output_taken(o), 0);
 	CHECK_INT(read(ends[0], data, 1), 1);
+	CHECK_INT(sc_output_taken(o), 0); /* taken, and perhaps still worked on */
+	CHECK_INT(read(ends[0], data, 1), 1);
 	CHECK_INT(sc_output_taken(o), 1);
-	CHECK_INT(read(ends[0], data, 16), 6);
+	CHECK_INT(read(ends[0], data, 16), 5);
+	CHECK_INT(sc_output_taken(o), 1);
+	sc_output_finish(o);
 	CHECK_INT(sc_output_taken(o), 2);
 	CHECK_INT(fcntl(ends[1], F_GETFL) & O_NONBLOCK, 0); /* the shared descriptor is as it was */
 	sc_output_close(o);
@@ -63,6 +67,7 @@ TEST(a_full_pipe_waits_for_nobody)
 		CHECK(sc_output_flush(o, &err) >= 0);
 	}
 	CHECK(sc_output_taken(o) < put);
+	sc_output_finish(o);
 	while (sc_output_taken(o) < put)
 		CHECK(read(ends[0], sink, 100) > 0);
 	close(ends[0]);
@@ -106,6 +111,8 @@ TEST(a_socket_counts_when_it_is_empty)
 	CHECK_INT(sc_output_flush(o, &err), 1);
 	CHECK_INT(sc_output_taken(o), 0);
 	CHECK_INT(read(ends[0], data, sizeof(data)), 6);
+	CHECK_INT(sc_output_taken(o), 0);
+	sc_output_finish(o);
 	CHECK_INT(sc_output_taken(o), 1);
 	sc_output_close(o);
 	close(ends[0]);

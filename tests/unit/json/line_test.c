@@ -4,6 +4,7 @@
  */
 #include "json/line.h"
 #include "../check.h"
+#include "base/base64.h"
 
 TEST(heads)
 {

@@ -1,5 +1,7 @@
-/* json/base64.c: RFC 4648 base64, standard alphabet, padded. */
-#include "json/line.h"
+/* base/base64.c: see base/base64.h. */
+#include "base/base64.h"
+
+#include "base/err.h"
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

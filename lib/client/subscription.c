@@ -1,0 +1,455 @@
+/* client/subscription.c: subscribe over any number of connections, and deliver the rows. */
+#include "client/subscription.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "client/cursor.h"
+#include "client/rows.h"
+#include "client/sink.h"
+#include "net/loop.h"
+#include "net/url.h"
+
+#define DRAIN_MS 1000   /* after a signal: how long the consumer is waited for */
+#define SAVE_MS 1000    /* how often the cursor follows a pipe's reader */
+#define END_QUIET_MS 5000 /* rows below the end that do not come for so long are not there */
+
+struct subscription {
+	const struct sc_subscription_options *o;
+	struct sc_loop *loop;
+	struct sc_client *client;
+	struct sc_session *session;
+	struct sc_cursor *cursor;
+	struct sc_sink *sink;
+	struct sc_rows *rows;
+	struct sc_events *events;
+	struct sc_timer *idle_timer, *end_timer, *drain_timer, *poll_timer, *save_timer;
+	struct sc_bytes url;        /* up to the target */
+	struct sc_bytes target, full, lines;
+	struct sc_subscription_result result;
+	int rc;
+	struct sc_err err;
+	bool ending, connection_over, consumer_failed;
+};
+
+static void fail(struct subscription *s, const struct sc_err *err)
+{
+	if (s->rc == 0) {
+		s->rc = err->code;
+		s->err = *err;
+	}
+	sc_loop_stop(s->loop);
+}
+
+/* The cursor goes to what the consumer has finished, and no further. */
+static int save(struct subscription *s, bool now, struct sc_err *err)
+{
+	uint64_t done;
+	int rc;
+
+	if (!s->cursor)
+		return 0;
+	rc = sc_sink_settle(s->sink, err);
+	if (rc < 0)
+		return rc;
+	done = sc_sink_done(s->sink);
+	return done ? sc_cursor_move(s->cursor, done, now, err) : 0;
+}
+
+static void on_save(void *arg)
+{
+	struct subscription *s = arg;
+	struct sc_err err;
+
+	if (save(s, true, &err) < 0)
+		fail(s, &err);
+	else
+		sc_timer_start(s->save_timer, SAVE_MS);
+}
+
+static void on_moved(void *arg)
+{
+	struct subscription *s = arg;
+	struct sc_err err;
+
+	if (save(s, true, &err) < 0)
+		fail(s, &err);
+}
+
+/* Over once the connection is closed and the consumer has taken everything. */
+static void check_end(struct subscription *s)
+{
+	if (!s->ending || !s->connection_over)
+		return;
+	if (sc_sink_idle(s->sink))
+		sc_loop_stop(s->loop);
+	else
+		sc_timer_start(s->poll_timer, 10);
+}
+
+static void on_poll(void *arg)
+{
+	check_end(arg);
+}
+
+static void begin_end(struct subscription *s)
+{
+	if (s->ending)
+		return;
+	s->ending = true;
+	sc_timer_stop(s->idle_timer);
+	sc_timer_stop(s->end_timer);
+	if (sc_client_paused(s->client))
+		sc_client_resume(s->client);
+	sc_client_close(s->client, 1000, "");
+}
+
+static void on_idle(void *arg)
+{
+	begin_end(arg);
+}
+
+static void on_end_quiet(void *arg)
+{
+	struct subscription *s = arg;
+	uint64_t end = sc_session_awaits_end(s->session);
+
+	if (end > sc_session_resume(s->session))
+		sc_events_gap(s->events, true, sc_session_resume(s->session), end - 1);
+	begin_end(s);
+}
+
+static void on_drain(void *arg)
+{
+	sc_loop_stop(((struct subscription *)arg)->loop);
+}
+
+static void on_signal(void *arg, int signo)
+{
+	struct subscription *s = arg;
+
+	if (s->result.signo) {
+		sc_loop_stop(s->loop);
+		return;
+	}
+	s->result.signo = signo;
+	sc_timer_start(s->drain_timer, DRAIN_MS);
+	begin_end(s);
+	check_end(s);
+}
+
+/* The timers that watch for rows; they rest while the consumer is busy. */
+static void watch_rows(struct subscription *s, bool on)
+{
+	if (on && s->o->idle_ms >= 0)
+		sc_timer_start(s->idle_timer, s->o->idle_ms);
+	else
+		sc_timer_stop(s->idle_timer);
+	if (on && sc_session_greeted(s->session) && sc_session_awaits_end(s->session))
+		sc_timer_start(s->end_timer, END_QUIET_MS);
+	else
+		sc_timer_stop(s->end_timer);
+}
+
+static void on_opened(void *arg, const struct sc_client_opened *opened)
+{
+	struct subscription *s = arg;
+
+	sc_session_connected(s->session);
+	sc_events_connected(s->events, opened);
+}
+
+static int deliver(struct subscription *s, const struct sc_data *row, struct sc_err *err)
+{
+	uint64_t lines;
+	int rc;
+
+	sc_bytes_clear(&s->lines);
+	rc = sc_rows_lines(s->rows, row, &s->lines, &lines, err);
+	if (rc < 0)
+		return rc;
+	/* a row that a filter dropped is finished with once the rows before it are: an empty line carries its offset */
+	rc = sc_sink_put(s->sink, sc_span(s->lines.data, s->lines.len), row->has_offset ? row->offset : 0, err);
+	if (rc < 0)
+		return rc;
+	s->result.lines += lines;
+	sc_session_delivered(s->session, lines);
+	return 0;
+}
+
+static void on_message(void *arg, const struct sc_client_message *message)
+{
+	struct subscription *s = arg;
+	enum sc_session_step step;
+	struct sc_data row;
+	struct sc_gap gap;
+	struct sc_err err;
+
+	if (s->ending || s->rc < 0)
+		return;
+	if (sc_session_message(s->session, message->payload, message->binary, &step, &row, &err) < 0) {
+		fail(s, &err);
+		return;
+	}
+	if (sc_session_gap(s->session, &gap))
+		sc_events_gap(s->events, gap.known, gap.first, gap.last);
+	if (step == SC_STEP_GREETED) {
+		sc_client_proved(s->client);
+	} else if (step == SC_STEP_ROW && deliver(s, &row, &err) < 0) {
+		fail(s, &err);
+		return;
+	}
+	if (sc_session_finished(s->session)) {
+		begin_end(s);
+	} else if (sc_sink_full(s->sink)) {
+		sc_client_pause(s->client);
+		watch_rows(s, false);
+	}
+}
+
+static void on_batch(void *arg)
+{
+	struct subscription *s = arg;
+	struct sc_err err;
+
+	if (s->rc < 0)
+		return;
+	if (sc_sink_flush(s->sink, &err) < 0) {
+		fail(s, &err);
+		return;
+	}
+	if (s->ending)
+		return;
+	if (sc_client_paused(s->client) && !sc_sink_full(s->sink))
+		sc_client_resume(s->client);
+	watch_rows(s, !sc_client_paused(s->client));
+}
+
+static int aim(struct subscription *s, struct sc_err *err)
+{
+	int rc = sc_session_target(s->session, &s->target, err);
+
+	if (rc < 0)
+		return rc;
+	sc_bytes_clear(&s->full);
+	if (sc_bytes_put(&s->full, s->url.data, s->url.len) < 0 ||
+	    sc_bytes_put(&s->full, s->target.data, s->target.len) < 0 || !sc_bytes_str(&s->full))
+		return sc_err_nomem(err, "cannot subscribe");
+	return s->client ? sc_client_set_url(s->client, s->full.data, err) : 0;
+}
+
+static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *ended)
+{
+	struct subscription *s = arg;
+	enum sc_session_verdict verdict = SC_VERDICT_AGAIN;
+	struct sc_err err;
+
+	sc_timer_stop(s->end_timer);
+	sc_err_clear(&err);
+	if (!s->ending && ended->was_open)
+		verdict = sc_session_closed(s->session, ended->close_code, ended->close_reason, &err);
+	if (verdict == SC_VERDICT_FAIL || (verdict == SC_VERDICT_AGAIN && aim(s, &err) < 0)) {
+		if (s->rc == 0) {
+			s->rc = err.code;
+			s->err = err;
+		}
+		s->ending = true; /* what came before it is still delivered */
+	} else if (verdict == SC_VERDICT_END) {
+		s->ending = true;
+	}
+	if (err.code && verdict == SC_VERDICT_AGAIN)
+		sc_events_slow(s->events, &err, sc_session_resume(s->session));
+	sc_events_ended(s->events, ended, sc_session_resume(s->session));
+	return s->ending ? SC_CLIENT_END : SC_CLIENT_STANDARD;
+}
+
+static void on_finished(void *arg, const struct sc_err *err)
+{
+	struct subscription *s = arg;
+
+	s->connection_over = true;
+	if (!s->ending && err->code && s->rc == 0) {
+		s->rc = err->code;
+		s->err = *err;
+	}
+	s->ending = true;
+	watch_rows(s, false);
+	if (s->rc == 0 && !s->result.signo) /* the consumer gets the end of its input after the last line */
+		sc_sink_finish(s->sink);
+	check_end(s);
+}
+
+static void on_warning(void *arg, const char *text)
+{
+	sc_events_warning(((struct subscription *)arg)->events, text);
+}
+
+static void on_room(void *arg)
+{
+	struct subscription *s = arg;
+
+	if (s->ending)
+		return;
+	watch_rows(s, true);
+	sc_client_resume(s->client);
+}
+
+static void on_sink_failed(void *arg, const struct sc_err *err)
+{
+	struct subscription *s = arg;
+
+	s->consumer_failed = true;
+	fail(s, err);
+}
+
+/* The URL in front of its target, however it was written. */
+static int split_url(struct subscription *s, struct sc_session_options *session, struct sc_url *url,
+		     struct sc_err *err)
+{
+	const char *text = s->o->connection.url;
+	size_t len = strcspn(text, "#"), target_len;
+	int rc = sc_url_parse(text, url, err);
+
+	if (rc < 0)
+		return rc;
+	session->target = url->target;
+	target_len = strlen(url->target);
+	if (target_len <= len && !memcmp(text + len - target_len, url->target, target_len))
+		len -= target_len;
+	else if (target_len > 1 && target_len - 1 <= len && /* "ws://host?query": the slash was added */
+		 !memcmp(text + len - (target_len - 1), url->target + 1, target_len - 1))
+		len -= target_len - 1;
+	return sc_bytes_put(&s->url, text, len) < 0 ? sc_err_nomem(err, "cannot subscribe") : 0;
+}
+
+static int set_up_session(struct subscription *s, struct sc_err *err)
+{
+	struct sc_session_options session = s->o->session;
+	struct sc_url url = { 0 };
+	uint64_t offset;
+	int rc = 0;
+
+	if (s->o->cursor) {
+		rc = sc_cursor_open(s->o->cursor, &s->cursor, err);
+		if (rc < 0)
+			return rc;
+		if (sc_cursor_unusable(s->cursor))
+			sc_events_warning(s->events, "the cursor file holds no offset: starting as if it were not there");
+	}
+	rc = split_url(s, &session, &url, err);
+	if (rc == 0 && s->cursor && !session.has_offset && sc_cursor_value(s->cursor, &offset)) {
+		session.has_offset = true;
+		session.offset = offset + 1;
+	}
+	if (rc == 0)
+		rc = sc_session_new(&session, &s->session, err);
+	if (rc == 0)
+		rc = aim(s, err);
+	sc_url_done(&url);
+	return rc;
+}
+
+static int set_up_timers(struct subscription *s, struct sc_err *err)
+{
+	struct { struct sc_timer **timer; void (*due)(void *arg); } timers[] = {
+		{ &s->idle_timer, on_idle }, { &s->end_timer, on_end_quiet }, { &s->drain_timer, on_drain },
+		{ &s->poll_timer, on_poll }, { &s->save_timer, on_save },
+	};
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < sizeof(timers) / sizeof(timers[0]); i++)
+		rc = sc_timer_new(s->loop, timers[i].due, s, timers[i].timer, err);
+	if (rc == 0)
+		rc = sc_loop_signal(s->loop, SIGINT, on_signal, s, err);
+	if (rc == 0)
+		rc = sc_loop_signal(s->loop, SIGTERM, on_signal, s, err);
+	return rc;
+}
+
+static int set_up(struct subscription *s, struct sc_err *err)
+{
+	static const struct sc_client_hooks hooks = {
+		.opened = on_opened, .message = on_message, .batch = on_batch, .ended = on_ended,
+		.finished = on_finished, .warning = on_warning,
+	};
+	struct sc_sink_options sink = {
+		.fd = s->o->fd, .name = "standard output", .exec = s->o->exec, .exec_rows = s->o->exec_rows,
+		.ack_fd = s->o->ack_fd, .room = on_room, .moved = on_moved, .failed = on_sink_failed, .arg = s,
+	};
+	struct sc_client_options connection = s->o->connection;
+	int rc;
+
+	rc = sc_events_open(&s->o->events, &s->events, err);
+	if (rc == 0)
+		rc = sc_rows_new(s->o->filter, s->o->payload, &s->rows, err);
+	if (rc == 0)
+		rc = set_up_session(s, err);
+	if (rc == 0)
+		rc = sc_loop_new(&s->loop, err);
+	if (rc == 0)
+		rc = sc_sink_new(s->loop, &sink, &s->sink, err);
+	if (rc == 0)
+		rc = set_up_timers(s, err);
+	connection.url = s->full.data;
+	if (rc == 0)
+		rc = sc_client_new(s->loop, &connection, &hooks, s, &s->client, err);
+	return rc;
+}
+
+static void tear_down(struct subscription *s)
+{
+	sc_client_free(s->client);
+	sc_timer_free(s->save_timer);
+	sc_timer_free(s->poll_timer);
+	sc_timer_free(s->drain_timer);
+	sc_timer_free(s->end_timer);
+	sc_timer_free(s->idle_timer);
+	sc_sink_free(s->sink);
+	sc_loop_free(s->loop);
+	sc_session_free(s->session);
+	sc_cursor_close(s->cursor);
+	sc_rows_free(s->rows);
+	sc_events_close(s->events);
+	sc_bytes_done(&s->url);
+	sc_bytes_done(&s->target);
+	sc_bytes_done(&s->full);
+	sc_bytes_done(&s->lines);
+}
+
+int sc_subscription_run(const struct sc_subscription_options *options, struct sc_subscription_result *ret_result,
+			struct sc_err *err)
+{
+	struct subscription s = { .o = options };
+	struct sc_err late;
+	int rc;
+
+	sc_bytes_init(&s.url, 1 << 20);
+	sc_bytes_init(&s.target, 1 << 20);
+	sc_bytes_init(&s.full, 2 << 20);
+	sc_bytes_init(&s.lines, SIZE_MAX / 4);
+	rc = set_up(&s, err);
+	if (rc == 0) {
+		watch_rows(&s, true);
+		if (s.cursor)
+			sc_timer_start(s.save_timer, SAVE_MS);
+		rc = sc_loop_run(s.loop, err);
+		if (rc == 0 && s.rc < 0) {
+			rc = s.rc;
+			if (err)
+				*err = s.err;
+		}
+		s.result.done = sc_sink_done(s.sink);
+		s.result.rows = sc_session_rows(s.session);
+		s.result.last = sc_session_last(s.session);
+		s.result.resume = sc_session_resume(s.session);
+		if (save(&s, true, &late) < 0 && rc == 0) {
+			rc = late.code;
+			if (err)
+				*err = late;
+		}
+	}
+	tear_down(&s);
+	*ret_result = s.result;
+	return rc;
+}
