@@ -61,6 +61,8 @@ $(OUT)/fault/%_test: $(OUT)/obj/tests/fault/%_test.o $(ROOM_LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $< $(LINK_ROOMS) $(LIBS)
 
+-include tests/fault/fault.mk
+
 # For LD_PRELOAD; not sanitized, so that it fits into any program.
 $(OUT)/fault/%.so: tests/fault/%_preload.c
 	@mkdir -p $(@D)
