@@ -1,0 +1,548 @@
+/*
+ * index.c: the index (LMDB) and its published state: opening, trusting, locking, rebuilding.
+ *
+ * index.state is one record that each commit overwrites last: the frontier for readers (who need no transaction and no right to write
+ * for it), what a follower waits on, and the proof that index.mdb can be trusted: it names the boot, the log and the inode. LMDB without
+ * sync is safe against killed processes but not against power cuts, and a copied or restored one may be torn, so an
+ * index that the record does not vouch for is never opened but rebuilt from the journals.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/file.h"
+#include "log/log_internal.h"
+
+#define INDEX_SIZE_MAX (8ull << 30)
+#define NEW_INDEX "index.mdb.new"
+#define TRIES 100
+
+static const char magic[8] = "SCSTATE\x01";
+struct record {
+	char magic[8];
+	char boot[40];
+	char stream_id[40];
+	uint64_t dev, ino; /* of index.mdb */
+	struct sc_state state;
+	uint64_t check;    /* xxh3 of all before */
+};
+
+static const char *const tables[] = { "state", "blocks", "journals", "sources", "producers", NULL };
+static const struct sc_kv_options kv_options = {
+	.tables = tables,
+	.integer_keys = 1u << SC_T_BLOCKS | 1u << SC_T_JOURNALS,
+	.size_max = INDEX_SIZE_MAX,
+};
+#define STATE_KEY SC_SPAN("state")
+
+static uint64_t record_check(const struct record *r)
+{
+	return XXH3_64bits(r, offsetof(struct record, check));
+}
+
+/* true: a whole record. A writer may be overwriting it under us: look again, the write takes no time. */
+static bool read_record(int fd, struct record *ret_record)
+{
+	for (int i = 0; i < TRIES; i++) {
+		struct record r;
+		ssize_t n = pread(fd, &r, sizeof(r), 0);
+
+		if (n == (ssize_t)sizeof(r) && !memcmp(r.magic, magic, sizeof(magic)) && r.check == record_check(&r)) {
+			*ret_record = r;
+			return true;
+		}
+		if (n >= 0 && n < (ssize_t)sizeof(r))
+			return false;
+	}
+	return false;
+}
+
+static int lock(const struct sc_log *log, int how, struct sc_err *err)
+{
+	int code;
+
+	while (flock(log->dir_fd, how) < 0) {
+		if (errno == EINTR)
+			continue;
+		code = sc_err_sys(err, SC_E_IO, errno, "cannot lock");
+		sc_log_err(log, err);
+		return code;
+	}
+	return 0;
+}
+
+static void unlock(const struct sc_log *log)
+{
+	flock(log->dir_fd, LOCK_UN);
+}
+
+static int publish(struct sc_log *log, const struct sc_state *state, struct sc_err *err)
+{
+	struct record r;
+	char path[PATH_MAX];
+
+	memset(&r, 0, sizeof(r));
+	memcpy(r.magic, magic, sizeof(magic));
+	memcpy(r.boot, log->boot, sizeof(log->boot));
+	snprintf(r.stream_id, sizeof(r.stream_id), "%s", log->settings.stream_id);
+	sc_kv_identity(log->kv, &r.dev, &r.ino);
+	r.state = *state;
+	r.check = record_check(&r);
+	sc_log_file(log, path, SC_STATE_FILE);
+	return sc_pwrite_all(log->state_fd, &r, sizeof(r), 0, path, err);
+}
+
+static int kv_state(struct sc_kv_txn *txn, struct sc_state *ret_state, struct sc_err *err)
+{
+	struct sc_span value;
+	int rc = sc_kv_get(txn, SC_T_STATE, STATE_KEY, &value, err);
+
+	if (rc < 0)
+		return rc;
+	if (rc == 0 || value.len != sizeof(*ret_state))
+		return sc_err_set(err, SC_E_DATA, "cannot read the index", "it holds no state");
+	memcpy(ret_state, value.data, sizeof(*ret_state));
+	return 0;
+}
+
+void sc_index_close(struct sc_log *log)
+{
+	sc_kv_close(log->kv);
+	log->kv = NULL;
+	sc_close(&log->state_fd);
+	log->state_writable = false;
+}
+
+/* The files hold less than was acknowledged. */
+static int journals_lost(const struct sc_log *log, const struct sc_state *state, uint64_t next, struct sc_err *err)
+{
+	char path[PATH_MAX];
+
+	if (log->tolerant)
+		return 0;
+	sc_journal_path(log, state->journal, path);
+	sc_err_set(err, SC_E_DATA, "cannot open", "rows up to offset %llu were acknowledged, but the journals end at %llu",
+		   (unsigned long long)(state->next - 1), (unsigned long long)(next - 1));
+	sc_err_on(err, "journal", path);
+	sc_err_next(err, "put the missing journals back, or go on without these rows: sc-log reindex %s", log->path);
+	sc_err_field_int(err, "last_good", (int64_t)(next - 1));
+	return SC_E_DATA;
+}
+
+static bool boot_is_ours(const struct sc_log *log, const struct record *r)
+{
+	return !strncmp(r->boot, log->boot, sizeof(r->boot)) &&
+	       !strncmp(r->stream_id, log->settings.stream_id, sizeof(r->stream_id));
+}
+
+/* Open index.state and check whether it vouches for index.mdb: 1 yes, 0 no. */
+static int open_state(struct sc_log *log, struct record *ret_record, struct sc_err *err)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	sc_log_file(log, path, SC_STATE_FILE);
+	log->state_fd = open(path, O_RDWR | O_CLOEXEC);
+	log->state_writable = log->state_fd >= 0;
+	if (log->state_fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS))
+		log->state_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (log->state_fd < 0) {
+		if (errno == ENOENT)
+			return 0;
+		sc_err_sys(err, errno == EACCES ? SC_E_NOAUTH : SC_E_IO, errno, "cannot open");
+		sc_err_on(err, "file", path);
+		return err ? err->code : SC_E_IO;
+	}
+	if (!read_record(log->state_fd, ret_record) || !boot_is_ours(log, ret_record))
+		return 0;
+	sc_log_file(log, path, SC_INDEX_FILE);
+	return stat(path, &st) == 0 && (uint64_t)st.st_dev == ret_record->dev && (uint64_t)st.st_ino == ret_record->ino;
+}
+
+/* Does a whole commit that chains to the index's end stand behind it, or a journal that it does not know? Then the
+ * index is older than the files (restored from a backup). */
+static int index_is_behind(struct sc_log *log, const struct sc_state *state, struct sc_err *err)
+{
+	struct sc_names names = { NULL, 0 };
+	struct sc_walk walk;
+	struct sc_block block;
+	struct sc_hash prev = state->hash;
+	const char *data;
+	struct stat st;
+	int fd = -1, rc = sc_journal_list(log, &names, NULL, err);
+
+	if (rc < 0)
+		return rc;
+	sc_walk_init(&walk);
+	rc = names.count && names.items[names.count - 1] > state->journal;
+	sc_journal_list_done(&names);
+	if (rc)
+		return 1;
+	rc = sc_journal_open(log, state->journal, false, &fd, err);
+	if (rc == SC_E_NOLOG)
+		return journals_lost(log, state, state->journal, err) < 0 ? SC_E_DATA : 1;
+	if (rc < 0)
+		return rc;
+	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < state->end) {
+		rc = 1; /* cut short: the rebuild says where */
+		goto out;
+	}
+	rc = 0;
+	sc_walk_start(&walk, fd, state->end, (uint64_t)st.st_size, 4096);
+	while (sc_walk_next(&walk, SC_WALK_CHECK, &block, &data, NULL) == 1 && sc_hash_same(&block.prev, &prev)) {
+		prev = block.hash;
+		if (!block.more) {
+			rc = 1;
+			break;
+		}
+	}
+out:
+	sc_walk_done(&walk);
+	close(fd);
+	return rc;
+}
+
+/* Under the lock: compare the index with the record and the files. 1 good, 0 to be rebuilt. */
+static int check_index(struct sc_log *log, const struct record *record, struct sc_err *err)
+{
+	struct sc_kv_txn *txn = NULL;
+	struct sc_state state;
+	int rc = sc_kv_read(log->kv, &txn, err);
+
+	if (rc < 0)
+		return rc;
+	rc = kv_state(txn, &state, err);
+	sc_kv_abort(&txn);
+	if (rc == SC_E_DATA || (rc == 0 && state.commit < record->state.commit))
+		return 0;
+	if (rc < 0)
+		return rc;
+	if (log->mode != SC_LOG_APPEND)
+		return 1;
+	rc = index_is_behind(log, &state, err);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	if (state.commit > record->state.commit) {
+		/* a process died between the commit and its publication */
+		rc = publish(log, &state, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 1;
+}
+
+/* 1 open, 0 there is nothing that can be trusted. Under the lock. */
+static int try_open(struct sc_log *log, struct sc_err *err)
+{
+	char path[PATH_MAX];
+	struct record record;
+	int rc = open_state(log, &record, err);
+
+	if (rc <= 0)
+		return rc;
+	if (log->state_writable)
+		sc_log_file(log, path, SC_INDEX_FILE);
+	else
+		sc_log_file(log, path, SC_STATE_FILE);
+	if (!log->state_writable || access(path, R_OK | W_OK) < 0) {
+		if (log->mode == SC_LOG_READ)
+			return 1; /* no right to lock: the record and the files are enough to read */
+		sc_err_set(err, SC_E_NOAUTH, "cannot append to the log", "this user may not write the file");
+		sc_err_on(err, "file", path);
+		sc_err_next(err, "give the right to read and write it, and all files beside it");
+		return SC_E_NOAUTH;
+	}
+	rc = sc_kv_open(path, &kv_options, &log->kv, err);
+	if (rc == SC_E_NOAUTH && log->mode == SC_LOG_READ)
+		return 1;
+	if (rc == SC_E_DATA)
+		return 0;
+	if (rc < 0)
+		return rc;
+	return check_index(log, &record, err);
+}
+
+/* No index of this boot, and no right to make one: read the files as they are. Valid only as long as nobody appends,
+ * and whoever appends makes an index first. */
+static int open_scanned(struct sc_log *log, struct sc_err *err)
+{
+	struct sc_recovery r = { .txn = NULL };
+	struct record record;
+	int rc = sc_recover(log, &r, err);
+
+	if (rc < 0)
+		return rc;
+	sc_index_close(log);
+	if (open_state(log, &record, NULL) == 1)
+		return 0;
+	sc_index_close(log);
+	log->scanned = r.state;
+	return 0;
+}
+
+static bool can_build(const struct sc_log *log)
+{
+	char path[PATH_MAX];
+
+	if (snprintf(path, sizeof(path), "%s/journal", log->path) < 0)
+		return false;
+	return faccessat(AT_FDCWD, log->path, W_OK | X_OK, AT_EACCESS) == 0 &&
+	       faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) == 0;
+}
+
+int sc_index_open(struct sc_log *log, struct sc_err *err)
+{
+	bool exclusive = log->mode == SC_LOG_APPEND;
+	int rc;
+
+	for (;;) {
+		rc = lock(log, exclusive ? LOCK_EX : LOCK_SH, err);
+		if (rc < 0)
+			return rc;
+		rc = try_open(log, err);
+		if (rc != 0)
+			break;
+		sc_index_close(log);
+		if (!can_build(log)) {
+			rc = log->mode == SC_LOG_READ ? open_scanned(log, err)
+						      : sc_err_set(err, SC_E_NOAUTH, "cannot append to",
+								   "this user may not write in its folder");
+			if (rc == SC_E_NOAUTH && log->mode == SC_LOG_APPEND)
+				sc_log_err(log, err);
+			break;
+		}
+		if (exclusive) {
+			rc = sc_index_rebuild(log, err);
+			break;
+		}
+		exclusive = true; /* not an upgrade in one step: another process may be first, so look again */
+	}
+	unlock(log);
+	if (rc < 0)
+		sc_index_close(log);
+	return rc < 0 ? rc : 0;
+}
+
+/* What the old record says was acknowledged must be in the files: a lower bound, whatever boot it is from. */
+static int check_bound(struct sc_log *log, struct sc_recovery *r, struct sc_err *err)
+{
+	struct record old;
+	char path[PATH_MAX];
+	int fd, rc = 0;
+
+	sc_log_file(log, path, SC_STATE_FILE);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	if (read_record(fd, &old) && !strncmp(old.stream_id, log->settings.stream_id, sizeof(old.stream_id)) &&
+	    old.state.next > r->state.next) {
+		rc = journals_lost(log, &old.state, r->state.next, err);
+		r->state.next = old.state.next; /* given up by hand: yet no offset is used twice */
+	}
+	close(fd);
+	return rc;
+}
+
+static int fill_index(struct sc_log *log, const char *path, struct sc_recovery *r, struct sc_err *err)
+{
+	struct sc_kv *kv = NULL;
+	int rc = sc_kv_open(path, &kv_options, &kv, err);
+
+	if (rc < 0)
+		return rc;
+	rc = sc_kv_write(kv, &r->txn, err);
+	if (rc == 0)
+		rc = sc_recover(log, r, err);
+	if (rc == 0)
+		rc = check_bound(log, r, err);
+	if (rc == 0)
+		rc = sc_kv_put(r->txn, SC_T_STATE, STATE_KEY, sc_span((const char *)&r->state, sizeof(r->state)), err);
+	if (rc == 0)
+		rc = sc_kv_commit(&r->txn, err);
+	else
+		sc_kv_abort(&r->txn);
+	sc_kv_close(kv);
+	return rc;
+}
+
+static int swap_index(struct sc_log *log, const char *from, struct sc_err *err)
+{
+	char path[PATH_MAX], lock_path[PATH_MAX];
+
+	/* The record goes first: whatever is left by a crash in between vouches for nothing. */
+	sc_log_file(log, path, SC_STATE_FILE);
+	if (sc_sys_unlink(path) < 0 && errno != ENOENT)
+		goto failed;
+	sc_log_file(log, path, SC_INDEX_FILE);
+	if (sc_sys_rename(from, path) < 0)
+		goto failed;
+	/* a lock file belongs to one data file: processes that hold the old one keep it, and see that it is not named any more */
+	sc_log_file(log, lock_path, SC_INDEX_FILE "-lock");
+	if (sc_sys_unlink(lock_path) < 0 && errno != ENOENT)
+		goto failed;
+	sc_log_file(log, lock_path, NEW_INDEX "-lock");
+	if (unlink(lock_path) < 0 && errno != ENOENT)
+		goto failed;
+	return 0;
+failed:
+	sc_err_sys(err, SC_E_IO, errno, "cannot replace the index");
+	sc_err_on(err, "file", path);
+	return err ? err->code : SC_E_IO;
+}
+
+/* Under the exclusive lock. Afterwards the index is open. */
+int sc_index_rebuild(struct sc_log *log, struct sc_err *err)
+{
+	char path[PATH_MAX], fresh[PATH_MAX], fresh_lock[PATH_MAX];
+	struct sc_recovery r = { .txn = NULL };
+	int rc;
+
+	sc_index_close(log);
+	sc_journal_close(log);
+	rc = sc_settings_refresh(log, err);
+	if (rc < 0)
+		return rc;
+	sc_log_file(log, fresh, NEW_INDEX);
+	sc_log_file(log, fresh_lock, NEW_INDEX "-lock");
+	unlink(fresh);
+	unlink(fresh_lock);
+	rc = fill_index(log, fresh, &r, err);
+	if (rc == 0)
+		rc = sc_recover_settle(log, &r, err);
+	if (rc == 0)
+		rc = swap_index(log, fresh, err);
+	if (rc < 0) {
+		unlink(fresh);
+		unlink(fresh_lock);
+		return rc;
+	}
+	sc_log_file(log, path, SC_INDEX_FILE);
+	rc = sc_kv_open(path, &kv_options, &log->kv, err);
+	if (rc < 0)
+		return rc;
+	sc_log_file(log, path, SC_STATE_FILE);
+	log->state_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	if (log->state_fd < 0) {
+		rc = sc_err_sys(err, SC_E_IO, errno, "cannot create");
+		sc_err_on(err, "file", path);
+		return rc;
+	}
+	log->state_writable = true;
+	return publish(log, &r.state, err);
+}
+
+int sc_index_now(struct sc_log *log, struct sc_state *ret_state, struct sc_err *err)
+{
+	struct record r;
+	struct stat st;
+	int rc;
+
+	for (int i = 0; i < 3; i++) {
+		if (log->state_fd >= 0 && fstat(log->state_fd, &st) == 0 && st.st_nlink > 0 &&
+		    read_record(log->state_fd, &r) && boot_is_ours(log, &r)) {
+			*ret_state = r.state;
+			return 0;
+		}
+		if (log->state_fd < 0 && log->scanned.next) {
+			/* read only, no index so far: has somebody made one by now? */
+			if (open_state(log, &r, NULL) == 1)
+				continue;
+			sc_close(&log->state_fd);
+			*ret_state = log->scanned;
+			return 0;
+		}
+		sc_index_close(log);
+		rc = sc_settings_refresh(log, err);
+		if (rc == 0)
+			rc = sc_index_open(log, err);
+		if (rc < 0)
+			return rc;
+	}
+	sc_err_set(err, SC_E_IO, "cannot read", "its state changes faster than it can be read");
+	sc_log_err(log, err);
+	return SC_E_IO;
+}
+
+/* Is the index that we have open still the log's? */
+static bool still_ours(struct sc_log *log, const struct sc_state *state)
+{
+	struct record r;
+	struct stat st;
+	uint64_t dev, ino;
+
+	if (fstat(log->state_fd, &st) < 0 || st.st_nlink == 0 || !read_record(log->state_fd, &r))
+		return false;
+	sc_kv_identity(log->kv, &dev, &ino);
+	return r.dev == dev && r.ino == ino && state->commit >= r.state.commit;
+}
+
+int sc_index_begin(struct sc_log *log, struct sc_kv_txn **ret_txn, struct sc_state *ret_state, struct sc_err *err)
+{
+	struct sc_kv_txn *txn = NULL;
+	struct sc_state state;
+	int rc;
+
+	for (int i = 0; i < 3; i++) {
+		if (!log->kv) {
+			rc = sc_settings_refresh(log, err);
+			if (rc == 0)
+				rc = sc_index_open(log, err);
+			if (rc < 0)
+				return rc;
+		}
+		rc = sc_kv_write(log->kv, &txn, err);
+		if (rc < 0)
+			return rc;
+		rc = lock(log, LOCK_EX, err);
+		if (rc < 0) {
+			sc_kv_abort(&txn);
+			return rc;
+		}
+		rc = kv_state(txn, &state, err);
+		if (rc == 0 && still_ours(log, &state)) {
+			*ret_txn = txn;
+			*ret_state = state;
+			return 0;
+		}
+		sc_index_abort(log, &txn);
+		sc_journal_close(log);
+		sc_index_close(log);
+	}
+	sc_err_set(err, SC_E_BUSY, "cannot append to", "its index is replaced again and again");
+	sc_log_err(log, err);
+	return SC_E_BUSY;
+}
+
+int sc_index_end(struct sc_log *log, struct sc_kv_txn **txn, const struct sc_state *state, struct sc_err *err)
+{
+	int rc = sc_kv_put(*txn, SC_T_STATE, STATE_KEY, sc_span((const char *)state, sizeof(*state)), err);
+
+	if (rc == 0)
+		rc = sc_kv_commit(txn, err);
+	else
+		sc_kv_abort(txn);
+	if (rc < 0) {
+		/* The rows are on disk, and the index may or may not know them: nothing is taken back. They were not acknowledged; the next
+		 * append takes their place, or the next open takes them. The environment is opened anew. */
+		sc_index_close(log);
+	} else if (publish(log, state, err) < 0) {
+		char path[PATH_MAX];
+
+		/* without a record everybody rebuilds, and finds the rows: the commit stands */
+		sc_log_file(log, path, SC_STATE_FILE);
+		if (sc_sys_unlink(path) < 0)
+			rc = SC_E_IO;
+	}
+	unlock(log);
+	return rc;
+}
+
+void sc_index_abort(struct sc_log *log, struct sc_kv_txn **txn)
+{
+	sc_kv_abort(txn);
+	unlock(log);
+}

@@ -1,0 +1,315 @@
+/* log.c: create, open, close, state. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "log/log_internal.h"
+
+#define PATH_ROOM 80 /* what is put behind a log's path */
+#define OUT_MAX (512u << 20)
+
+int sc_log_file(const struct sc_log *log, char ret_path[PATH_MAX], const char *name)
+{
+	return snprintf(ret_path, PATH_MAX, "%s/%s", log->path, name);
+}
+
+int sc_log_err(const struct sc_log *log, struct sc_err *err)
+{
+	return sc_err_on(err, "log", log->path);
+}
+
+static int create_failed(struct sc_err *err, int errnum, const char *path)
+{
+	int code = sc_err_sys(err, errnum == EACCES || errnum == EPERM ? SC_E_NOAUTH : SC_E_CANTCREAT, errnum, "cannot create");
+
+	sc_err_on(err, "log", path);
+	return code;
+}
+
+/* The folder of a new log: made, or empty, or what a create left that was killed (no log.json and no rows). */
+static int check_folder(const char *path, struct sc_err *err)
+{
+	char inner[PATH_MAX];
+	const char *reason = NULL;
+	struct dirent *entry;
+	struct stat st;
+	DIR *dir = opendir(path);
+
+	if (!dir)
+		return create_failed(err, errno, path);
+	while (!reason && (entry = readdir(dir))) {
+		if (!strcmp(entry->d_name, "log.json"))
+			reason = "it exists already";
+		else if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") && strcmp(entry->d_name, "journal"))
+			reason = "the folder exists and holds other files";
+	}
+	closedir(dir);
+	snprintf(inner, sizeof(inner), "%s/journal", path);
+	dir = reason ? NULL : opendir(inner);
+	while (dir && !reason && (entry = readdir(dir))) {
+		snprintf(inner, sizeof(inner), "%s/journal/%s", path, entry->d_name);
+		if (entry->d_name[0] != '.' && (stat(inner, &st) < 0 || st.st_size > (64 << 10) + 1024))
+			reason = "the folder holds journals without a log.json";
+	}
+	if (dir)
+		closedir(dir);
+	if (!reason)
+		return 0;
+	sc_err_set(err, SC_E_CANTCREAT, "cannot create", "%s", reason);
+	sc_err_on(err, "log", path);
+	sc_err_next(err, "choose another name");
+	return SC_E_CANTCREAT;
+}
+
+static int sync_parent(const char *path, struct sc_err *err)
+{
+	char parent[PATH_MAX];
+
+	snprintf(parent, sizeof(parent), "%s/..", path);
+	return sc_sync_dir(parent, err);
+}
+
+/* Everything but log.json, which makes it a log and comes last. */
+static int make_files(struct sc_log *log, struct sc_err *err)
+{
+	char path[PATH_MAX];
+	struct sc_state state = { .next = 1, .last_us = log->settings.created_us };
+	int rc;
+
+	state.hash = sc_block_genesis(log->settings.stream_id);
+	sc_log_file(log, path, "journal");
+	if (mkdir(path, 0777) < 0 && errno != EEXIST)
+		return create_failed(err, errno, log->path);
+	rc = sc_journal_begin(log, &state, sc_span(NULL, 0), err);
+	sc_journal_close(log);
+	if (rc == 0)
+		rc = sc_sync_dir(log->path, err);
+	return rc;
+}
+
+static void log_init(struct sc_log *log)
+{
+	memset(log, 0, sizeof(*log));
+	log->dir_fd = log->state_fd = log->journal_fd = -1;
+	sc_settings_init(&log->settings);
+	sc_bytes_init(&log->out, OUT_MAX);
+	sc_bytes_init(&log->ext, SC_BLOCK_EXT_MAX);
+	sc_bytes_init(&log->places, OUT_MAX);
+}
+
+static void log_done(struct sc_log *log)
+{
+	sc_index_close(log);
+	sc_journal_close(log);
+	sc_close(&log->dir_fd);
+	sc_schema_free(log->schema);
+	sc_settings_done(&log->settings);
+	sc_bytes_done(&log->out);
+	sc_bytes_done(&log->ext);
+	sc_bytes_done(&log->places);
+	free(log->path);
+}
+
+static int set_path(struct sc_log *log, const char *path, struct sc_err *err)
+{
+	size_t len = strlen(path);
+
+	while (len > 1 && path[len - 1] == '/')
+		len--;
+	if (len == 0 || len + PATH_ROOM >= PATH_MAX) {
+		int code = sc_err_set(err, SC_E_NOLOG, "cannot use", len ? "its path is too long" : "its path is empty");
+
+		sc_err_on(err, "log", path);
+		return code;
+	}
+	log->path = sc_malloc(len + 1);
+	if (!log->path)
+		return sc_err_nomem(err, "cannot open the log");
+	memcpy(log->path, path, len);
+	log->path[len] = 0;
+	sc_path_base(path, log->name, sizeof(log->name));
+	return 0;
+}
+
+static int take_settings(struct sc_log *log, const struct sc_log_settings *given, struct sc_err *err)
+{
+	struct sc_settings *s = &log->settings;
+	struct sc_span text;
+	int rc;
+
+	sc_uuid(s->stream_id);
+	s->created_us = sc_wall_us();
+	s->network_ok = given->force_network_fs;
+	if (given->message_max)
+		s->message_max = given->message_max;
+	if (given->journal_bytes)
+		s->journal_bytes = given->journal_bytes;
+	if (s->message_max > SC_MESSAGE_MAX)
+		return sc_err_set(err, SC_E_USAGE, "cannot create a log", "a message can be at most %u bytes", SC_MESSAGE_MAX);
+	if (s->journal_bytes < SC_JOURNAL_MIN || s->journal_bytes > SC_JOURNAL_MAX)
+		return sc_err_set(err, SC_E_USAGE, "cannot create a log", "a journal is %u to %u bytes", SC_JOURNAL_MIN,
+				  SC_JOURNAL_MAX);
+	if (!given->schema.len)
+		return 0;
+	rc = sc_schema_parse(given->schema, &log->schema, err);
+	if (rc < 0)
+		return rc;
+	text = sc_schema_text(log->schema);
+	return sc_bytes_put(&s->schema, text.data, text.len) < 0 ? sc_err_nomem(err, "cannot create a log") : 0;
+}
+
+int sc_log_create(const char *path, const struct sc_log_settings *settings, struct sc_err *err)
+{
+	struct sc_log log;
+	int rc;
+
+	log_init(&log);
+	rc = set_path(&log, path, err);
+	if (rc == 0)
+		rc = take_settings(&log, settings, err);
+	if (rc == 0 && mkdir(log.path, 0777) < 0 && errno != EEXIST) {
+		rc = create_failed(err, errno, log.path);
+		if (errno == ENOENT)
+			sc_err_next(err, "make the folder that it is to be in first");
+	}
+	if (rc == 0)
+		rc = check_folder(log.path, err);
+	if (rc == 0 && !log.settings.network_ok)
+		rc = sc_netfs_check(log.path, err);
+	if (rc == 0)
+		rc = make_files(&log, err);
+	if (rc == 0)
+		rc = sc_settings_write(log.path, &log.settings, err);
+	if (rc == 0)
+		rc = sync_parent(log.path, err);
+	log_done(&log);
+	return rc;
+}
+
+static int open_folder(struct sc_log *log, struct sc_err *err)
+{
+	int code;
+
+	log->dir_fd = open(log->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (log->dir_fd >= 0)
+		return 0;
+	code = errno == ENOENT || errno == ENOTDIR ? SC_E_NOLOG : errno == EACCES ? SC_E_NOAUTH : SC_E_IO;
+	sc_err_sys(err, code, errno, "cannot open");
+	sc_log_err(log, err);
+	if (code == SC_E_NOLOG)
+		sc_err_next(err, "make it with: sc-log create %s", log->path);
+	if (code == SC_E_NOAUTH)
+		sc_err_next(err, "the folder needs the rights to read and enter for this user");
+	return code;
+}
+
+static int open_log(struct sc_log *log, const char *path, struct sc_err *err)
+{
+	int rc = set_path(log, path, err);
+
+	if (rc == 0)
+		rc = open_folder(log, err);
+	if (rc == 0)
+		rc = sc_settings_read(log->path, &log->settings, err);
+	if (rc == 0 && log->settings.schema.len)
+		rc = sc_schema_parse(sc_span(log->settings.schema.data, log->settings.schema.len), &log->schema, err);
+	if (rc == 0 && log->mode == SC_LOG_APPEND && !log->settings.network_ok)
+		rc = sc_netfs_check(log->path, err);
+	if (rc < 0)
+		return rc;
+	sc_boot_id(log->boot);
+	rc = sc_index_open(log, err);
+	if (rc == 0 && log->kv && log->mode == SC_LOG_APPEND)
+		sc_kv_reap(log->kv); /* readers that died keep old pages from being used again */
+	return rc;
+}
+
+static int open_as(const char *path, enum sc_log_mode mode, bool tolerant, struct sc_log **ret_log, struct sc_err *err)
+{
+	struct sc_log *log = sc_malloc(sizeof(*log));
+	int rc;
+
+	if (!log)
+		return sc_err_nomem(err, "cannot open the log");
+	log_init(log);
+	log->mode = mode;
+	log->tolerant = tolerant;
+	rc = open_log(log, path, err);
+	if (rc < 0) {
+		sc_log_close(log);
+		return rc;
+	}
+	*ret_log = log;
+	return 0;
+}
+
+int sc_log_open(const char *path, enum sc_log_mode mode, struct sc_log **ret_log, struct sc_err *err)
+{
+	return open_as(path, mode, false, ret_log, err);
+}
+
+int sc_log_open_tolerant(const char *path, enum sc_log_mode mode, struct sc_log **ret_log, struct sc_err *err)
+{
+	return open_as(path, mode, true, ret_log, err);
+}
+
+void sc_log_close(struct sc_log *log)
+{
+	if (!log)
+		return;
+	log_done(log);
+	free(log);
+}
+
+const char *sc_log_path(const struct sc_log *log)
+{
+	return log->path;
+}
+
+const char *sc_log_name(const struct sc_log *log)
+{
+	return log->name;
+}
+
+const char *sc_log_stream_id(const struct sc_log *log)
+{
+	return log->settings.stream_id;
+}
+
+const struct sc_schema *sc_log_schema(const struct sc_log *log)
+{
+	return log->schema;
+}
+
+uint64_t sc_log_message_max(const struct sc_log *log)
+{
+	return log->settings.message_max;
+}
+
+int sc_log_state(struct sc_log *log, struct sc_log_state *ret_state, struct sc_err *err)
+{
+	struct sc_state s;
+	bool holds;
+	int rc = sc_index_now(log, &s, err);
+
+	if (rc < 0)
+		return rc;
+	holds = s.first != 0;
+	*ret_state = (struct sc_log_state){
+		.first_offset = holds ? s.first : s.next,
+		.next_offset = s.next,
+		.rows = s.rows - s.floor_rows,
+		.bytes = s.bytes - s.floor_bytes,
+		.first_us = holds ? s.first_us : 0,
+		.last_us = holds ? s.last_us : 0,
+		.journals = s.journals,
+		.commit_seq = s.commit,
+	};
+	return 0;
+}

@@ -1,0 +1,205 @@
+/*
+ * log/log_internal.h: what the files of lib/log share.
+ *
+ * Owns      struct sc_log: one handle, one thread.
+ * Units     as in log/log.h; positions are bytes in a journal.
+ * Errors    as in log/log.h.
+ * Safety    inside lib/log only.
+ * Source    man/sc-log.5.
+ *
+ * Locks, in this order: the index's write transaction (appenders and trims wait for one another), then flock(2) on the
+ * folder (exclusive: whoever changes journals or index; shared: whoever opens the index). The second one stands also when the
+ * index was deleted or replaced under a running process.
+ */
+#ifndef SC_LOG_LOG_INTERNAL_H
+#define SC_LOG_LOG_INTERNAL_H
+
+#include <limits.h>
+
+#include "base/clock.h"
+#include "kv/kv.h"
+#include "log/block.h"
+#include "log/log.h"
+#include "log/reader.h"
+
+#define SC_JOURNAL_STANDARD (8u << 20)
+#define SC_JOURNAL_MIN (4u << 10)
+#define SC_JOURNAL_MAX (1u << 30)
+#define SC_SPARSE_BYTES (64u << 10)  /* a look-up entry about every so many bytes of journal */
+#define SC_PRODUCERS_MAX 4096        /* remembered; the longest idle ones are forgotten first */
+
+struct sc_log;
+
+/* log.json */
+struct sc_floor {
+	uint64_t offset;       /* rows below are given up; 1 in a new log */
+	uint64_t rows, bytes;  /* how many there were, and their lines */
+};
+struct sc_settings {
+	char stream_id[40];
+	int64_t created_us;
+	struct sc_bytes schema;  /* published form, or empty */
+	uint64_t message_max, journal_bytes;
+	bool network_ok;
+	struct sc_floor floor;
+};
+void sc_settings_init(struct sc_settings *s);
+void sc_settings_done(struct sc_settings *s);
+int sc_settings_read(const char *log_path, struct sc_settings *s, struct sc_err *err);
+/* The floor as it is now; SC_E_NOLOG when the folder holds another log by now. */
+int sc_settings_refresh(struct sc_log *log, struct sc_err *err);
+int sc_settings_write(const char *log_path, const struct sc_settings *s, struct sc_err *err);
+
+/* The state after a commit: one record in the index, and published in index.state. Native byte order: both files belong to
+ * one boot of one machine. */
+struct sc_state {
+	uint64_t next;            /* offset of the next row */
+	uint64_t rows, bytes;     /* appended since the log began */
+	uint64_t commit;          /* number of the last commit */
+	uint64_t journal, end;    /* the journal in use, and where its last block ends */
+	uint64_t journals;
+	uint64_t floor, floor_rows, floor_bytes;
+	uint64_t first;           /* first row held; 0 = none */
+	int64_t first_us, last_us;
+	uint64_t sparse_at;       /* position of the newest look-up entry in the journal */
+	uint64_t suspect;         /* a sync failed: verify, and go on in a new journal */
+	struct sc_hash hash;      /* of the last block */
+};
+
+/* Where a block is, and how many rows and bytes of lines were appended before it. */
+struct sc_place {
+	uint64_t journal, at;
+	uint64_t rows, bytes;
+	int64_t appended_us;
+};
+struct sc_journal_entry {
+	uint64_t end;             /* 0 = it is the one in use */
+	uint64_t rows, bytes;     /* before it */
+};
+
+enum sc_table { SC_T_STATE, SC_T_BLOCKS, SC_T_JOURNALS, SC_T_SOURCES, SC_T_PRODUCERS };
+
+struct sc_log {
+	char *path;
+	char name[NAME_MAX + 1];
+	enum sc_log_mode mode;
+	bool tolerant;            /* go on although rows are missing: trim and reindex, by hand */
+	int dir_fd;               /* for flock */
+	char boot[SC_UUID_TEXT];
+	struct sc_settings settings;
+	struct sc_schema *schema;
+	struct sc_kv *kv;         /* NULL: this user cannot write the index; look-ups use the files */
+	int state_fd;             /* index.state; -1: no index of this boot, and we may not make one */
+	bool state_writable;
+	struct sc_state scanned;  /* then this was found in the files */
+	/* appending */
+	int journal_fd;
+	uint64_t journal;         /* its name */
+	uint64_t journal_size;    /* written with zeros so far */
+	bool poisoned;
+	struct sc_bytes out, ext, places;
+};
+
+/* log.c */
+int sc_log_file(const struct sc_log *log, char ret_path[PATH_MAX], const char *name);
+int sc_log_open_tolerant(const char *path, enum sc_log_mode mode, struct sc_log **ret_log, struct sc_err *err);
+/* sc_err_on for this log, after sc_err_set. */
+int sc_log_err(const struct sc_log *log, struct sc_err *err);
+struct sc_span sc_u64_key(const uint64_t *key);
+
+/* journal.c */
+struct sc_names {
+	uint64_t *items;          /* first offsets, ascending */
+	size_t count;
+};
+void sc_journal_path(const struct sc_log *log, uint64_t name, char ret_path[PATH_MAX]);
+int sc_journal_list(const struct sc_log *log, struct sc_names *ret_names, uint64_t *ret_strangers, struct sc_err *err);
+void sc_journal_list_done(struct sc_names *names);
+/* Open for reading: SC_E_NOLOG when it is not there. */
+int sc_journal_open(const struct sc_log *log, uint64_t name, bool write, int *ret_fd, struct sc_err *err);
+/* Make LOG->journal_fd the journal in use as STATE says. */
+int sc_journal_use(struct sc_log *log, const struct sc_state *state, struct sc_err *err);
+/* A new journal that begins at state->next, anchored to STATE and on disk, becomes the one in use; STATE follows. EXT: checkpoint to
+ * stand behind the anchor. */
+int sc_journal_begin(struct sc_log *log, struct sc_state *state, struct sc_span checkpoint, struct sc_err *err);
+/* Written with zeros up to AT + LEN and some more, so that a commit changes no size. */
+void sc_journal_ahead(struct sc_log *log, uint64_t at, size_t len);
+int sc_journal_write(struct sc_log *log, const void *data, size_t len, uint64_t at, struct sc_err *err);
+int sc_journal_sync(struct sc_log *log, struct sc_err *err);
+/* Make what stands at AT no block any more: an append that failed. Best effort. */
+void sc_journal_wipe(struct sc_log *log, uint64_t at);
+void sc_journal_close(struct sc_log *log);
+
+/* walk.c: the blocks of one journal file in order */
+struct sc_walk {
+	int fd;
+	char *buf;
+	size_t cap, len;          /* bytes [at, at+len) of the file are in buf */
+	uint64_t at;
+	uint64_t pos, limit;      /* next block; never read beyond */
+	size_t chunk;
+};
+enum sc_walk_how { SC_WALK_HEADS, SC_WALK_CHECK };
+void sc_walk_init(struct sc_walk *w);
+void sc_walk_start(struct sc_walk *w, int fd, uint64_t pos, uint64_t limit, size_t chunk);
+void sc_walk_done(struct sc_walk *w);  /* frees the buffer; the descriptor is the caller's */
+/* 1 and a block, whose bytes are at *ret_data unless only heads were asked for; 0 at the limit; SC_E_DATA when there is no whole
+ * block at w->pos (err is not filled then), SC_E_IO, SC_E_NOMEM. w->pos moves on success only. */
+int sc_walk_next(struct sc_walk *w, enum sc_walk_how how, struct sc_block *ret_block, const char **ret_data,
+		 struct sc_err *err);
+/* SC_E_DATA: the block at POS of that journal is damaged; LAST_GOOD is the last offset before it. */
+int sc_walk_damage(const struct sc_log *log, uint64_t journal, uint64_t pos, uint64_t last_good, struct sc_err *err);
+
+/* recover.c: what the files say */
+struct sc_recovery {
+	struct sc_state state;
+	struct sc_kv_txn *txn;    /* an empty index to fill, or NULL */
+	uint64_t tail;            /* where the last commit begins in the journal in use */
+	uint64_t torn;            /* journals that were being made and hold nothing: names to unlink; 0 = none */
+};
+int sc_recover(struct sc_log *log, struct sc_recovery *r, struct sc_err *err);
+/* After a recovery that may be built upon: what was found is made sure to be on disk. */
+int sc_recover_settle(struct sc_log *log, const struct sc_recovery *r, struct sc_err *err);
+
+/* index.c */
+int sc_index_open(struct sc_log *log, struct sc_err *err);
+void sc_index_close(struct sc_log *log);
+int sc_index_now(struct sc_log *log, struct sc_state *ret_state, struct sc_err *err);
+/* The lock for whoever changes the log, with the state as it is. */
+int sc_index_begin(struct sc_log *log, struct sc_kv_txn **ret_txn, struct sc_state *ret_state, struct sc_err *err);
+/* Store STATE, commit, publish, unlock. *TXN is NULL afterwards, also on failure. */
+int sc_index_end(struct sc_log *log, struct sc_kv_txn **txn, const struct sc_state *state, struct sc_err *err);
+void sc_index_abort(struct sc_log *log, struct sc_kv_txn **txn);
+int sc_index_rebuild(struct sc_log *log, struct sc_err *err);
+/* To be able to wait for the next commit: the file that each commit writes last. */
+#define SC_STATE_FILE "index.state"
+#define SC_INDEX_FILE "index.mdb"
+
+/* find.c */
+/* The last known block at or before OFFSET: 1; 0 if the log begins above it. */
+int sc_find_place(struct sc_log *log, uint64_t offset, struct sc_place *ret_place, struct sc_err *err);
+/* Where journal NAME ends (state->end for the one in use), and which follows it (0 = none). 0 or SC_E_NOLOG: there is no such journal. */
+int sc_find_journal(struct sc_log *log, const struct sc_state *state, uint64_t name, uint64_t *ret_end,
+		    uint64_t *ret_next, struct sc_err *err);
+/* The first row at or above OFFSET: its block's place, its own offset, how many rows and bytes come before it. 1, or 0 if there is
+ * none below the frontier. */
+struct sc_found {
+	struct sc_place block;
+	uint64_t offset;
+	uint64_t rows, bytes;
+};
+int sc_find_row(struct sc_log *log, const struct sc_state *state, uint64_t offset, struct sc_found *ret_found,
+		struct sc_err *err);
+
+/* source.c */
+/* Put an extension's fact into the index. */
+int sc_source_apply(struct sc_kv_txn *txn, const struct sc_ext *ext, struct sc_err *err);
+/* All sources and producers as extensions, appended to OUT; forgets producers beyond SC_PRODUCERS_MAX. */
+int sc_source_checkpoint(struct sc_kv_txn *txn, struct sc_bytes *out, struct sc_err *err);
+
+/* netfs.c */
+/* "NFS" for a file system that other machines write too (statfs f_type), or NULL. */
+const char *sc_netfs_name(uint64_t type);
+int sc_netfs_check(const char *path, struct sc_err *err);
+
+#endif

@@ -1,0 +1,305 @@
+/*
+ * reader.c: rows in order as runs of lines.
+ *
+ * A reader stands at a position in a journal and reads blocks up to where the published state, or the journal's entry, says that
+ * it ends: never further, since what stands behind may not be on disk yet, or was never acknowledged. Every block's
+ * hash is checked before a line of it is handed out. It holds the journal's descriptor, so an unlinked one stays readable.
+ * Another tier slots in at enter(): it opens whatever holds the next offset.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "log/log_internal.h"
+
+#define CHUNK (256u << 10)
+
+struct sc_reader {
+	struct sc_log *log;
+	uint64_t offset;         /* of the next row, or lower when rows are missing there */
+	uint64_t journal;        /* 0 = none is open */
+	int fd;
+	struct sc_walk walk;
+	/* what is left of the block that was read last */
+	struct sc_run rest;
+};
+
+static int refuse(const struct sc_reader *reader, const char *why, uint64_t bound, const char *bound_name,
+		  struct sc_err *err)
+{
+	bool ahead = !strcmp(why, "ahead");
+
+	sc_err_set(err, SC_E_REFUSED, "cannot read", ahead ? "offset %llu is ahead of the end, %llu" :
+		   "offset %llu was given up; the earliest is %llu", (unsigned long long)reader->offset,
+		   (unsigned long long)bound);
+	sc_log_err(reader->log, err);
+	if (!ahead)
+		sc_err_next(err, "start at the earliest, or read the archive");
+	sc_err_field_str(err, "why", why);
+	sc_err_field_int(err, "offset", (int64_t)reader->offset);
+	sc_err_field_int(err, bound_name, (int64_t)bound);
+	return SC_E_REFUSED;
+}
+
+static uint64_t earliest(const struct sc_state *state)
+{
+	return state->first ? state->first : state->next;
+}
+
+static int check_offset(const struct sc_reader *reader, const struct sc_state *state, struct sc_err *err)
+{
+	if (reader->offset < state->floor)
+		return refuse(reader, "evicted", earliest(state), "earliest", err);
+	if (reader->offset > state->next)
+		return refuse(reader, "ahead", state->next, "end_offset", err);
+	return 0;
+}
+
+/* Open the journal that holds the next row at POS. */
+static int enter(struct sc_reader *reader, const struct sc_state *state, uint64_t journal, uint64_t pos,
+		 struct sc_err *err)
+{
+	uint64_t end, next;
+	int fd = -1, rc = sc_find_journal(reader->log, state, journal, &end, &next, err);
+
+	if (rc == 0)
+		rc = sc_journal_open(reader->log, journal, false, &fd, err);
+	if (rc == SC_E_NOLOG) {
+		struct sc_state now;
+
+		/* trimmed just now, or lost? */
+		rc = sc_index_now(reader->log, &now, err);
+		if (rc < 0)
+			return rc;
+		rc = check_offset(reader, &now, err);
+		return rc < 0 ? rc : sc_walk_damage(reader->log, journal, 0, reader->offset - 1, err);
+	}
+	if (rc < 0)
+		return rc;
+	sc_close(&reader->fd);
+	reader->fd = fd;
+	reader->journal = journal;
+	sc_walk_start(&reader->walk, fd, pos, end, CHUNK);
+	return 0;
+}
+
+/* Find the block to begin with. 1, or 0: there is no row yet at or above the offset. */
+static int seek(struct sc_reader *reader, const struct sc_state *state, struct sc_err *err)
+{
+	struct sc_found found;
+	int rc = sc_find_row(reader->log, state, reader->offset, &found, err);
+
+	if (rc == 0)
+		return 0;
+	if (rc == 1)
+		rc = enter(reader, state, found.block.journal, found.block.at, err);
+	return rc < 0 ? rc : 1;
+}
+
+int sc_reader_open(struct sc_log *log, uint64_t from, struct sc_reader **ret_reader, struct sc_err *err)
+{
+	struct sc_reader *reader;
+	struct sc_state state;
+	int rc = sc_index_now(log, &state, err);
+
+	if (rc < 0)
+		return rc;
+	reader = sc_calloc(1, sizeof(*reader));
+	if (!reader)
+		return sc_err_nomem(err, "cannot read the log");
+	reader->log = log;
+	reader->fd = -1;
+	sc_walk_init(&reader->walk);
+	reader->offset = from ? from : earliest(&state);
+	rc = check_offset(reader, &state, err);
+	if (rc == 0)
+		rc = seek(reader, &state, err);
+	if (rc < 0) {
+		sc_reader_close(reader);
+		return rc;
+	}
+	*ret_reader = reader;
+	return 0;
+}
+
+void sc_reader_close(struct sc_reader *reader)
+{
+	if (!reader)
+		return;
+	sc_walk_done(&reader->walk);
+	sc_close(&reader->fd);
+	free(reader);
+}
+
+uint64_t sc_reader_offset(const struct sc_reader *reader)
+{
+	return reader->rest.rows ? reader->rest.first : reader->offset;
+}
+
+/* The walk is at its limit: has the log grown, here or in a next journal? 1 go on, 0 no. */
+static int advance(struct sc_reader *reader, struct sc_err *err)
+{
+	struct sc_state state;
+	uint64_t end, next;
+	int rc = sc_index_now(reader->log, &state, err);
+
+	if (rc < 0 || reader->offset >= state.next)
+		return rc < 0 ? rc : 0;
+	if (!reader->journal) {
+		rc = check_offset(reader, &state, err);
+		return rc < 0 ? rc : seek(reader, &state, err);
+	}
+	rc = sc_find_journal(reader->log, &state, reader->journal, &end, &next, err);
+	if (rc == SC_E_NOLOG || (rc == 0 && end < reader->walk.pos)) {
+		/* our journal is gone, or is another one of that name: look the offset up again */
+		reader->journal = 0;
+		rc = check_offset(reader, &state, err);
+		return rc < 0 ? rc : seek(reader, &state, err);
+	}
+	if (rc < 0)
+		return rc;
+	if (end > reader->walk.limit) {
+		reader->walk.limit = end;
+		return 1;
+	}
+	if (!next)
+		return 0;
+	if (reader->offset < state.floor) {
+		rc = check_offset(reader, &state, err);
+		if (rc < 0)
+			return rc;
+	}
+	rc = enter(reader, &state, next, 0, err);
+	return rc < 0 ? rc : 1;
+}
+
+/* N lines off the front of TEXT: their length. */
+static size_t skip_lines(struct sc_span text, uint64_t n)
+{
+	const char *at = text.data, *end = text.data + text.len;
+
+	while (n-- > 0 && at < end) {
+		const char *lf = memchr(at, '\n', (size_t)(end - at));
+
+		at = lf ? lf + 1 : end;
+	}
+	return (size_t)(at - text.data);
+}
+
+static uint64_t line_offset(struct sc_span text)
+{
+	uint64_t offset = 0;
+
+	for (size_t i = 1; i < text.len && text.data[i] >= '0' && text.data[i] <= '9'; i++)
+		offset = offset * 10 + (uint64_t)(text.data[i] - '0');
+	return offset;
+}
+
+/* Drop the lines below OFFSET from the front of REST. */
+static void drop_below(struct sc_run *rest, uint64_t offset)
+{
+	if (rest->last < offset) {
+		rest->rows = 0;
+		return;
+	}
+	if (rest->first < offset && rest->last - rest->first + 1 == rest->rows) {
+		uint64_t n = offset - rest->first;
+		size_t len = skip_lines(rest->lines, n);
+
+		rest->lines = sc_span(rest->lines.data + len, rest->lines.len - len);
+		rest->first = offset;
+		rest->rows -= n;
+		return;
+	}
+	while (rest->rows && rest->first < offset) {
+		size_t len = skip_lines(rest->lines, 1);
+
+		rest->lines = sc_span(rest->lines.data + len, rest->lines.len - len);
+		rest->rows--;
+		rest->first = line_offset(rest->lines);
+	}
+}
+
+/* Fill reader->rest with the next block that has rows for us. 1, 0 or an error. */
+static int next_block(struct sc_reader *reader, struct sc_err *err)
+{
+	struct sc_block block;
+	const char *data;
+	int rc;
+
+	for (;;) {
+		rc = reader->journal ? sc_walk_next(&reader->walk, SC_WALK_CHECK, &block, &data, err) : 0;
+		if (rc == SC_E_DATA)
+			return sc_walk_damage(reader->log, reader->journal, reader->walk.pos, reader->offset - 1, err);
+		if (rc < 0)
+			return rc;
+		if (rc == 0) {
+			rc = advance(reader, err);
+			if (rc != 1)
+				return rc;
+			continue;
+		}
+		if (block.rows == 0 || block.last < reader->offset)
+			continue;
+		reader->rest = (struct sc_run){
+			.lines = sc_span(data + SC_BLOCK_HEAD + block.ext_len, block.body_len),
+			.first = block.first, .last = block.last, .rows = block.rows,
+			.appended_us = block.appended_us,
+		};
+		drop_below(&reader->rest, reader->offset);
+		if (reader->rest.rows)
+			return 1;
+	}
+}
+
+/* Cut RUN to whole lines within MAX bytes, or one line; what is left stays in REST. */
+static void cut(struct sc_run *rest, size_t max, struct sc_run *ret_run)
+{
+	const char *text = rest->lines.data;
+	const char *lf = memrchr(text, '\n', max);
+	size_t len;
+	uint64_t rows = 0;
+
+	if (!lf)
+		lf = memchr(text + max, '\n', rest->lines.len - max);
+	len = lf ? (size_t)(lf - text) + 1 : rest->lines.len;
+	for (const char *at = text; at < text + len; rows++) {
+		const char *end = memchr(at, '\n', (size_t)(text + len - at));
+
+		at = end ? end + 1 : text + len;
+	}
+	*ret_run = *rest;
+	ret_run->lines.len = len;
+	ret_run->rows = rows;
+	rest->lines = sc_span(text + len, rest->lines.len - len);
+	rest->rows -= rows;
+	if (rest->rows == 0)
+		return;
+	rest->first = line_offset(rest->lines);
+	ret_run->last = rest->first - 1;
+	if (ret_run->last - ret_run->first + 1 != rows) {
+		/* there are gaps: read the last line's own number */
+		const char *last = memrchr(text, '\n', len - 1);
+
+		last = last ? last + 1 : text;
+		ret_run->last = line_offset(sc_span(last, (size_t)(text + len - last)));
+	}
+}
+
+int sc_reader_next(struct sc_reader *reader, size_t max_bytes, struct sc_run *ret_run, struct sc_err *err)
+{
+	if (reader->rest.rows == 0) {
+		int rc = next_block(reader, err);
+
+		if (rc != 1)
+			return rc;
+	}
+	if (max_bytes && reader->rest.lines.len > max_bytes) {
+		cut(&reader->rest, max_bytes, ret_run);
+	} else {
+		*ret_run = reader->rest;
+		reader->rest.rows = 0;
+	}
+	reader->offset = ret_run->last + 1;
+	return 1;
+}

@@ -1,0 +1,413 @@
+/*
+ * recover.c: what the files say, when there is no index that can be trusted.
+ *
+ * Each journal's anchor names what came before it, so only the journal in use is read whole. Its tail is taken up to the
+ * last whole commit whose blocks chain; what follows was never acknowledged. It is damage, and not a torn end, when a
+ * sound block of a later commit than the next one stands behind: a commit is written only after the one before was synced.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "log/log_internal.h"
+
+#define CHUNK (256u << 10)
+
+struct scan {
+	struct sc_log *log;
+	struct sc_recovery *r;
+	struct sc_bytes exts;    /* of the commit that is not whole yet */
+	struct sc_bytes places;  /* its look-up entries */
+	struct sc_state pending; /* the state once it is whole */
+	struct sc_err *err;
+};
+
+static int missing(struct scan *s, uint64_t name, const char *reason, uint64_t give_up)
+{
+	char path[PATH_MAX];
+
+	if (s->log->tolerant)
+		return 0;
+	sc_journal_path(s->log, name, path);
+	sc_err_set(s->err, SC_E_DATA, "cannot open the log", "%s", reason);
+	sc_err_on(s->err, "journal", path);
+	sc_err_next(s->err, "put a good copy of it back, or give its rows up: sc-log trim %s --before %llu", s->log->path,
+		    (unsigned long long)give_up);
+	sc_err_field_str(s->err, "file", path);
+	return SC_E_DATA;
+}
+
+static int put_place(struct scan *s, uint64_t first, const struct sc_place *place)
+{
+	if (!s->r->txn)
+		return 0;
+	return sc_kv_put(s->r->txn, SC_T_BLOCKS, sc_u64_key(&first), sc_span((const char *)place, sizeof(*place)), s->err);
+}
+
+static int put_journal(struct scan *s, uint64_t name, const struct sc_journal_entry *entry)
+{
+	if (!s->r->txn)
+		return 0;
+	return sc_kv_put(s->r->txn, SC_T_JOURNALS, sc_u64_key(&name), sc_span((const char *)entry, sizeof(*entry)),
+			 s->err);
+}
+
+static int apply_exts(struct scan *s, struct sc_span exts)
+{
+	struct sc_ext ext;
+	int rc = 0;
+
+	while (s->r->txn && rc == 0 && sc_ext_next(&exts, &ext))
+		rc = sc_source_apply(s->r->txn, &ext, s->err);
+	return rc;
+}
+
+/* A commit is whole: its state becomes the log's. */
+static int take_commit(struct scan *s)
+{
+	int rc = apply_exts(s, sc_span(s->exts.data, s->exts.len));
+
+	for (size_t at = 0; rc == 0 && at < s->places.len; at += sizeof(uint64_t) + sizeof(struct sc_place)) {
+		uint64_t first;
+		struct sc_place place;
+
+		memcpy(&first, s->places.data + at, sizeof(first));
+		memcpy(&place, s->places.data + at + sizeof(first), sizeof(place));
+		rc = put_place(s, first, &place);
+	}
+	sc_bytes_clear(&s->exts);
+	sc_bytes_clear(&s->places);
+	s->r->tail = s->r->state.end;
+	s->r->state = s->pending;
+	return rc;
+}
+
+static bool chains(const struct sc_state *now, const struct sc_state *whole, const struct sc_block *block)
+{
+	return sc_hash_same(&block->prev, &now->hash) && block->first >= now->next && block->commit == whole->commit + 1 &&
+	       block->appended_us >= now->last_us && block->rows > 0;
+}
+
+static int take_block(struct scan *s, uint64_t at, const struct sc_block *block, const char *data)
+{
+	struct sc_state *p = &s->pending;
+
+	if (at - p->sparse_at >= SC_SPARSE_BYTES) {
+		struct sc_place place = { p->journal, at, p->rows, p->bytes, block->appended_us };
+
+		if (sc_bytes_put(&s->places, &block->first, sizeof(block->first)) < 0 ||
+		    sc_bytes_put(&s->places, &place, sizeof(place)) < 0)
+			return sc_err_nomem(s->err, "cannot rebuild the index");
+		p->sparse_at = at;
+	}
+	if (sc_bytes_put(&s->exts, data + SC_BLOCK_HEAD, block->ext_len) < 0)
+		return sc_err_nomem(s->err, "cannot rebuild the index");
+	p->next = block->last + 1;
+	p->rows += block->rows;
+	p->bytes += block->body_len;
+	p->last_us = block->appended_us;
+	p->hash = block->hash;
+	p->end = at + sc_block_size(block);
+	p->commit = block->commit;
+	if (block->more) {
+		p->commit--; /* the number counts whole commits */
+		return 0;
+	}
+	return take_commit(s);
+}
+
+/* Is a sound block of a later commit than the next one behind POS? */
+static int check_behind(struct scan *s, int fd, uint64_t pos, uint64_t size)
+{
+	struct sc_walk walk;
+	struct sc_block block;
+	const char *data;
+	char *buf = sc_malloc(CHUNK);
+	int rc = 0;
+
+	if (!buf)
+		return sc_err_nomem(s->err, "cannot rebuild the index");
+	sc_walk_init(&walk);
+	while (rc == 0 && pos + SC_BLOCK_HEAD <= size) {
+		size_t got = 0;
+		char *hit;
+
+		rc = sc_pread_all(fd, buf, CHUNK, (off_t)pos, &got, "journal", s->err);
+		if (rc < 0 || got < SC_BLOCK_HEAD)
+			break;
+		hit = memmem(buf, got, sc_block_magic, SC_BLOCK_MAGIC_LEN);
+		if (!hit) {
+			pos += got - (SC_BLOCK_MAGIC_LEN - 1);
+			continue;
+		}
+		pos += (uint64_t)(hit - buf);
+		sc_walk_start(&walk, fd, pos, size, SC_BLOCK_HEAD);
+		rc = sc_walk_next(&walk, SC_WALK_CHECK, &block, &data, NULL);
+		if (rc == 1 && block.commit >= s->r->state.commit + 2 && !s->log->tolerant)
+			rc = sc_walk_damage(s->log, s->r->state.journal, s->r->state.end, s->r->state.next - 1, s->err);
+		else if (rc == 1 || rc == SC_E_DATA)
+			rc = 0;
+		pos++;
+	}
+	sc_walk_done(&walk);
+	free(buf);
+	return rc;
+}
+
+/* The journal in use: every block checked. */
+static int scan_tail(struct scan *s, int fd)
+{
+	struct sc_state *state = &s->r->state;
+	struct sc_walk walk;
+	struct sc_block block;
+	const char *data;
+	struct stat st;
+	int rc;
+
+	if (fstat(fd, &st) < 0)
+		return sc_err_sys(s->err, SC_E_IO, errno, "cannot examine a journal");
+	s->pending = *state;
+	s->r->tail = 0;
+	sc_walk_init(&walk);
+	sc_walk_start(&walk, fd, state->end, (uint64_t)st.st_size, CHUNK);
+	for (;;) {
+		uint64_t at = walk.pos;
+
+		rc = sc_walk_next(&walk, SC_WALK_CHECK, &block, &data, s->err);
+		if (rc != 1 || !chains(&s->pending, state, &block))
+			break;
+		rc = take_block(s, at, &block, data);
+		if (rc < 0)
+			break;
+	}
+	sc_walk_done(&walk);
+	if (rc < 0 && rc != SC_E_DATA)
+		return rc;
+	return check_behind(s, fd, state->end, (uint64_t)st.st_size);
+}
+
+/* 1 and the anchor's block; 0: it has none that is whole. DATA is freed by the caller. */
+static int read_anchor(struct scan *s, int fd, uint64_t name, struct sc_block *ret_block, struct sc_anchor *ret_anchor,
+		       struct sc_walk *walk, struct sc_span *ret_exts)
+{
+	struct stat st;
+	const char *data;
+	struct sc_ext ext;
+	struct sc_span exts;
+	int rc;
+
+	if (fstat(fd, &st) < 0)
+		return sc_err_sys(s->err, SC_E_IO, errno, "cannot examine a journal");
+	sc_walk_start(walk, fd, 0, (uint64_t)st.st_size, 4096);
+	rc = sc_walk_next(walk, SC_WALK_CHECK, ret_block, &data, s->err);
+	if (rc == SC_E_DATA)
+		return 0;
+	if (rc != 1)
+		return rc;
+	exts = sc_span(data + SC_BLOCK_HEAD, ret_block->ext_len);
+	if (ret_block->rows || ret_block->first != name || !sc_ext_next(&exts, &ext) || ext.kind != SC_EXT_ANCHOR)
+		return 0;
+	*ret_anchor = ext.anchor;
+	*ret_exts = exts;
+	return 1;
+}
+
+static int foreign(struct scan *s, uint64_t name)
+{
+	char path[PATH_MAX];
+
+	sc_journal_path(s->log, name, path);
+	sc_err_set(s->err, SC_E_DATA, "cannot open the log", "it belongs to another stream than log.json");
+	sc_err_on(s->err, "journal", path);
+	sc_err_next(s->err, "move it away, or put the right log.json back");
+	return SC_E_DATA;
+}
+
+/* The anchor of journal NAME fits what came before it? Then the state moves to it. */
+static int take_anchor(struct scan *s, uint64_t name, const struct sc_block *block, const struct sc_anchor *a,
+		       uint64_t before, uint64_t before_size)
+{
+	struct sc_state *state = &s->r->state;
+	struct sc_place place = { name, 0, a->rows, a->bytes, block->appended_us };
+	int rc = 0;
+
+	if (!sc_span_is(a->stream_id, s->log->settings.stream_id))
+		return foreign(s, name);
+	if (before && a->prev_journal != before)
+		rc = missing(s, a->prev_journal, "it is missing", name);
+	else if (before && before_size < a->prev_end)
+		rc = missing(s, before, "it is shorter than the journal after it says", name);
+	else if (!before && a->rows > state->floor_rows)
+		rc = missing(s, a->prev_journal, "it is missing", name);
+	if (rc < 0)
+		return rc;
+	if (before) {
+		struct sc_journal_entry done = { a->prev_journal == before ? a->prev_end : before_size, state->rows, state->bytes };
+
+		rc = put_journal(s, before, &done);
+	}
+	state->next = block->first;
+	state->rows = a->rows;
+	state->bytes = a->bytes;
+	state->journal = name;
+	state->end = sc_block_size(block);
+	state->hash = block->hash;
+	state->last_us = block->appended_us;
+	state->commit = block->commit;
+	state->sparse_at = 0;
+	state->journals++;
+	return rc < 0 ? rc : put_place(s, name, &place);
+}
+
+/* One journal: its anchor, and if it is the last one all of it. */
+static int scan_journal(struct scan *s, uint64_t name, bool last, uint64_t *before, uint64_t *before_size)
+{
+	struct sc_block block = { .first = 0 };
+	struct sc_anchor anchor = { .rows = 0 };
+	struct sc_walk walk;
+	struct sc_span exts = { NULL, 0 };
+	struct stat st;
+	int fd = -1, rc = sc_journal_open(s->log, name, false, &fd, s->err);
+
+	if (rc < 0)
+		return rc;
+	sc_walk_init(&walk);
+	rc = read_anchor(s, fd, name, &block, &anchor, &walk, &exts);
+	if (rc == 0 && last && *before && fstat(fd, &st) == 0) {
+		/* it was being made when the machine stopped; no row of it can have been acknowledged */
+		rc = check_behind(s, fd, 0, (uint64_t)st.st_size);
+		if (rc == 0)
+			s->r->torn = name;
+		goto out;
+	}
+	if (rc == 0)
+		rc = sc_walk_damage(s->log, name, 0, s->r->state.next ? s->r->state.next - 1 : 0, s->err);
+	if (rc == 1)
+		rc = take_anchor(s, name, &block, &anchor, *before, *before_size);
+	if (rc == 0 && fstat(fd, &st) < 0)
+		rc = sc_err_sys(s->err, SC_E_IO, errno, "cannot examine a journal");
+	if (rc < 0)
+		goto out;
+	*before = name;
+	*before_size = (uint64_t)st.st_size;
+	if (last)
+		rc = apply_exts(s, exts);
+	if (rc == 0 && last)
+		rc = scan_tail(s, fd);
+	if (rc == 0 && last) {
+		struct sc_journal_entry entry = { 0, anchor.rows, anchor.bytes };
+
+		rc = put_journal(s, name, &entry);
+	}
+out:
+	sc_walk_done(&walk);
+	close(fd);
+	return rc;
+}
+
+/* The journals in order; those that the floor has passed are left out. */
+static int scan_all(struct scan *s, const struct sc_names *names)
+{
+	uint64_t before = 0, before_size = 0;
+	size_t from = 0, to = names->count;
+	int rc = 0;
+
+	while (from + 1 < to && names->items[from + 1] <= s->r->state.floor)
+		from++;
+	for (size_t i = from; rc == 0 && i < to; i++)
+		rc = scan_journal(s, names->items[i], i + 1 == to, &before, &before_size);
+	if (rc == 0 && s->r->torn) {
+		/* then the one before is in use after all */
+		s->r->state.journals--;
+		before = before_size = 0;
+		if (to - from >= 3) {
+			/* its neighbour was checked already */
+			before = names->items[to - 3];
+			before_size = UINT64_MAX;
+		}
+		rc = scan_journal(s, names->items[to - 2], true, &before, &before_size);
+	}
+	return rc;
+}
+
+int sc_recover(struct sc_log *log, struct sc_recovery *r, struct sc_err *err)
+{
+	struct scan s = { .log = log, .r = r, .err = err };
+	struct sc_names names = { NULL, 0 };
+	struct sc_found found;
+	int rc = sc_journal_list(log, &names, NULL, err);
+
+	if (rc < 0)
+		return rc;
+	sc_bytes_init(&s.exts, 64u << 20);
+	sc_bytes_init(&s.places, 64u << 20);
+	memset(&r->state, 0, sizeof(r->state));
+	r->torn = 0;
+	r->state.floor = log->settings.floor.offset;
+	r->state.floor_rows = log->settings.floor.rows;
+	r->state.floor_bytes = log->settings.floor.bytes;
+	if (names.count == 0) {
+		rc = sc_err_set(err, SC_E_DATA, "cannot open", "it has no journal");
+		sc_log_err(log, err);
+		sc_err_next(err, "put the files of its folder journal/ back");
+		goto out;
+	}
+	rc = scan_all(&s, &names);
+	if (rc == 0 && r->state.rows > r->state.floor_rows) {
+		rc = sc_find_row(log, &r->state, r->state.floor, &found, err);
+		if (rc == 1) {
+			r->state.first = found.offset;
+			r->state.first_us = found.block.appended_us;
+		}
+		rc = rc < 0 ? rc : 0;
+	}
+out:
+	sc_bytes_done(&s.exts);
+	sc_bytes_done(&s.places);
+	sc_journal_list_done(&names);
+	return rc;
+}
+
+/* The last commit may be in the page cache only, even after a sync that failed: write its bytes again, and sync. */
+int sc_recover_settle(struct sc_log *log, const struct sc_recovery *r, struct sc_err *err)
+{
+	char path[PATH_MAX];
+	size_t len = (size_t)(r->state.end - r->tail), got = 0;
+	char *buf;
+	int rc;
+
+	if (r->torn) {
+		sc_journal_path(log, r->torn, path);
+		if (sc_sys_unlink(path) < 0 && errno != ENOENT) {
+			rc = sc_err_sys(err, SC_E_IO, errno, "cannot remove");
+			sc_err_on(err, "journal", path);
+			return rc;
+		}
+	}
+	rc = sc_journal_use(log, &r->state, err);
+	if (rc < 0)
+		return rc;
+	buf = sc_malloc(len);
+	if (!buf)
+		return sc_err_nomem(err, "cannot rebuild the index");
+	sc_journal_path(log, r->state.journal, path);
+	rc = sc_pread_all(log->journal_fd, buf, len, (off_t)r->tail, &got, path, err);
+	if (rc == 0 && got < len)
+		rc = sc_walk_damage(log, r->state.journal, r->tail, r->state.next - 1, err);
+	if (rc == 0)
+		rc = sc_journal_write(log, buf, len, r->tail, err);
+	if (rc == 0)
+		rc = sc_journal_sync(log, err);
+	free(buf);
+	if (rc == 0) {
+		snprintf(path, sizeof(path), "%s/journal", log->path);
+		rc = sc_sync_dir(path, err);
+	}
+	if (rc < 0)
+		sc_journal_close(log);
+	return rc;
+}
