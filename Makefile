@@ -150,6 +150,9 @@ uninstall: ## remove what install installed
 	rm -f $(PROGRAMS:%=$(DESTDIR)$(PREFIX)/share/bash-completion/completions/%)
 	rm -f $(PROGRAMS:%=$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_%)
 
+print-rooms:
+	@echo $(ROOMS)
+
 clean: ## remove build/
 	rm -rf $(OUT)
 
@@ -159,6 +162,6 @@ help: ## list the targets
 
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)
 .PHONY: all tests objects bench-tools unit deps demo check check-asan check-docs docs check-rooms lint format fuzz bench \
-	install uninstall clean help
+	install uninstall print-rooms clean help
 .SECONDARY:
 .DELETE_ON_ERROR:

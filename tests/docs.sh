@@ -7,6 +7,7 @@
 #     .\" BEGIN OPTIONS append     the options of the verb append
 #     .\" BEGIN STATUSES           the exit statuses
 #     .\" END
+# The map of lib/README.md, between its markers, is made of the files' own first words.
 set -u
 cd "$(dirname "$0")/.." || exit 70
 build=${SC_BUILD:-build}
@@ -132,6 +133,43 @@ check_program() {
 	[[ $("$build/bin/$program" --version) == "$program "[0-9]* ]] || fail "$program --version prints no version"
 }
 
+# What a file says of itself: of a header the first paragraph, of a source the first comment.
+purpose() {
+	sed -n '1{/^\/\* /!{n}}; s|^/\* ||; s|^ \* ||; /^ \*$/q; p; /\*\/$/q' "$1" | tr '\n' ' ' | sed 's|[ ]*\*/ *$||; s|[ .]*$||; s|^[a-z0-9_/]*\.[ch]: *||'
+}
+
+map() {
+	local room folder file
+
+	for folder in $(make -s --no-print-directory print-rooms); do
+		room=lib/$folder
+		printf '\n### %s: %s\n\n' "$folder" "$(awk -F'|' -v room="\`$folder\`" '{ gsub(/ /, "", $2) } $2 == room { gsub(/^ *| *$/, "", $3); print $3 }' lib/README.md)"
+		for file in "$room"/*.h "$room"/*.c; do
+			[[ -f $file ]] || continue
+			# A source with a header of its name says what the header says.
+			[[ $file == *.c && -f ${file%.c}.h ]] && continue
+			printf -- '- `%s` %s\n' "${file#"$room/"}" "$(purpose "$file")"
+		done
+	done
+	printf '\n'
+}
+
+check_map() {
+	local readme=lib/README.md
+
+	map >"$work/map"
+	if ! grep -q '^<!-- map -->$' $readme || ! grep -q '^<!-- end of map -->$' $readme; then
+		fail "$readme has no markers for its map"
+		return
+	fi
+	{
+		sed '/^<!-- map -->$/q' $readme
+		cat "$work/map"
+		sed -n '/^<!-- end of map -->$/,$p' $readme
+	} >"$work/readme"
+	same "$work/readme" $readme
+}
+
 [[ $mode == check || $mode == update ]] || {
 	echo 'usage: tests/docs.sh check|update' >&2
 	exit 64
@@ -155,6 +193,7 @@ for page in man/*.[1-8]; do
 		sed 's/^/     /' "$work/found" >&2
 	fi
 done
+check_map
 # The family's page has every status of the one list.
 for status in $(sed -n 's/^[[:space:]]*X([A-Z]*, \([0-9]*\),.*/\1/p' lib/base/err.h | sort -un); do
 	grep -q "^\.It $status\$" man/sc.7 || fail "man/sc.7 does not list the exit status $status"
