@@ -246,6 +246,7 @@ const char *sc_scan_number_tail(struct sc_scan *s, const char *p)
 		if (p == s->end || (*p | 0x20) != 'e')
 			return p;
 	}
+	s->exponents = true;
 	p++;
 	if (p < s->end && (*p == '+' || *p == '-'))
 		p++;
@@ -384,7 +385,8 @@ const char *sc_scan_nested(struct sc_scan *s, const char *p)
 	return p;
 }
 
-int sc_json_scan(struct sc_span text, struct sc_json *ret_value, struct sc_err *err)
+int sc_json_scan_as(const char *tried, struct sc_span text, struct sc_json *ret_value,
+		    struct sc_err *err)
 {
 	struct sc_scan s;
 	struct sc_json value;
@@ -394,25 +396,30 @@ int sc_json_scan(struct sc_span text, struct sc_json *ret_value, struct sc_err *
 	p = sc_scan_blanks(&s, s.start);
 	if (p == s.end) {
 		sc_scan_fail(&s, SC_FAULT_EMPTY, p);
-		return sc_scan_err(&s, "cannot read JSON", NULL, err);
+		return sc_scan_err(&s, tried, NULL, err);
 	}
 	if (s.end - p >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) {
 		sc_scan_fail(&s, SC_FAULT_BOM, p);
-		return sc_scan_err(&s, "cannot read JSON", NULL, err);
+		return sc_scan_err(&s, tried, NULL, err);
 	}
 	s.newlines = false;
 	end = sc_scan_value(&s, p, &value.kind);
 	if (!end)
-		return sc_scan_err(&s, "cannot read JSON", NULL, err);
+		return sc_scan_err(&s, tried, NULL, err);
 	value.text = sc_span(p, (size_t)(end - p));
 	value.newlines = s.newlines;
 	p = sc_scan_blanks(&s, end);
 	if (p != s.end) {
 		sc_scan_fail(&s, SC_FAULT_AFTER, p);
-		return sc_scan_err(&s, "cannot read JSON", NULL, err);
+		return sc_scan_err(&s, tried, NULL, err);
 	}
 	*ret_value = value;
 	return 0;
+}
+
+int sc_json_scan(struct sc_span text, struct sc_json *ret_value, struct sc_err *err)
+{
+	return sc_json_scan_as("cannot read JSON", text, ret_value, err);
 }
 
 struct sc_span sc_json_trim(struct sc_span text)

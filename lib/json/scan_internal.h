@@ -45,6 +45,7 @@ struct sc_scan {
 	unsigned depth; /* containers that are open around what is scanned now */
 	bool blanks;    /* white space was passed over */
 	bool newlines;  /* and some of it was LF or CR */
+	bool exponents; /* a number had one */
 };
 
 static inline void sc_scan_init(struct sc_scan *s, struct sc_span text)
@@ -54,7 +55,7 @@ static inline void sc_scan_init(struct sc_scan *s, struct sc_span text)
 	s->fault_at = NULL;
 	s->fault = SC_FAULT_NONE;
 	s->depth = 0;
-	s->blanks = s->newlines = false;
+	s->blanks = s->newlines = s->exponents = false;
 }
 
 static inline const char *sc_scan_fail(struct sc_scan *s, enum sc_scan_fault fault, const char *at)
@@ -67,6 +68,9 @@ static inline const char *sc_scan_fail(struct sc_scan *s, enum sc_scan_fault fau
 /* Fills ERR: TRIED: WHAT at byte N. COLUMN names where (NULL: nothing to name). Returns SC_E_DATA. */
 int sc_scan_err(const struct sc_scan *s, const char *tried, const struct sc_span *column,
 		struct sc_err *err);
+
+/* sc_json_scan with other words for what was tried. */
+int sc_json_scan_as(const char *tried, struct sc_span text, struct sc_json *ret_value, struct sc_err *err);
 
 const char *sc_scan_string_rest(struct sc_scan *s, const char *p);
 const char *sc_scan_blanks_rest(struct sc_scan *s, const char *p);
