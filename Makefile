@@ -12,7 +12,7 @@ CC := gcc
 endif
 
 # Rooms, lowest first: each may include only rooms before it (lib/README.md; `make check-rooms`).
-ROOMS := base json kv log net wire cast client
+ROOMS := base json kv log net wire cast serve client
 LIBS := -lwebsockets -ljq -llmdb -lzstd -lxxhash -lssl -lcrypto -lz -lpthread -lm
 
 CFLAGS ?= -O2 -g
@@ -29,8 +29,17 @@ FAULTS := $(patsubst tests/fault/%_test.c,$(OUT)/fault/%_test,$(wildcard tests/f
 BENCH := $(patsubst tests/bench/%.c,$(OUT)/bench/%,$(wildcard tests/bench/*.c))
 room_objs = $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard lib/$(1)/*.c))
 ROOM_LIBS := $(foreach r,$(ROOMS),$(OUT)/lib/sc-$(r).a)
-# Link order: the highest room first.
-LINK_ROOMS := $(foreach r,client cast wire net log kv json base,$(OUT)/lib/sc-$(r).a)
+# Link order: the highest room first. A unit test links its room and what that may use, no more.
+LINK_ROOMS := $(foreach r,client serve cast wire net log kv json base,$(OUT)/lib/sc-$(r).a)
+LINKS_base := base
+LINKS_json := json base
+LINKS_kv := kv base
+LINKS_log := log kv json base
+LINKS_net := net base
+LINKS_wire := wire json base
+LINKS_cast := cast wire log kv json base
+LINKS_serve := serve cast wire net log kv json base
+LINKS_client := client wire net log kv json base
 
 all: $(PROGRAMS:%=$(OUT)/bin/%) ## build the programs into build/bin
 
@@ -53,9 +62,12 @@ $(OUT)/bin/$(1): $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard bin/$(1).c bin/$(1)/*.
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call program_rule,$(p))))
 
-$(OUT)/unit/%_test: $(OUT)/obj/tests/unit/%_test.o $(ROOM_LIBS)
-	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $< $(LINK_ROOMS) $(LIBS)
+define unit_rule
+$(OUT)/unit/$(1)/%_test: $(OUT)/obj/tests/unit/$(1)/%_test.o $(foreach r,$(LINKS_$(1)),$(OUT)/lib/sc-$(r).a)
+	@mkdir -p $$(@D)
+	$(CC) $(ALL_LDFLAGS) -o $$@ $$^ $(LIBS)
+endef
+$(foreach r,$(ROOMS),$(eval $(call unit_rule,$(r))))
 
 $(OUT)/fault/%_test: $(OUT)/obj/tests/fault/%_test.o $(ROOM_LIBS)
 	@mkdir -p $(@D)

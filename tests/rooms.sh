@@ -5,7 +5,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 70
 CC=${CC:-gcc}
 OUT=${OUT:-build}
-ROOMS=${ROOMS:-base json kv log net wire cast client}
+ROOMS=${ROOMS:-base json kv log net wire cast serve client}
 work=$(mktemp -d "${TMPDIR:-/tmp}/sc-rooms.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 failed=0
@@ -24,6 +24,7 @@ declare -A may=(
 	[net]='base'
 	[wire]='base json'
 	[cast]='base json log wire'
+	[serve]='base json log net wire cast'
 	[client]='base json log net wire'
 )
 # Foreign headers, and the one room that may see each.
