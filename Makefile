@@ -4,6 +4,7 @@ OUT ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 20
+JOBS ?= $(shell nproc)
 VERSION := 0.1.0
 
 # GNU make's own default is "cc": the house compilers are gcc and clang.
@@ -106,15 +107,15 @@ deps: ## install the Debian packages that are missing (root or sudo)
 	@.ci/deps
 
 demo: deps ## show it at work
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory -j$(JOBS) all
 	@PATH="$(abspath $(OUT))/bin:$$PATH" examples/demo.sh
 
 check: deps ## run every test
-	@$(MAKE) --no-print-directory all tests bench-tools
+	@$(MAKE) --no-print-directory -j$(JOBS) all tests bench-tools
 	@SC_BUILD=$(OUT) tests/run.sh all
 
 check-asan: deps ## run the tests under the address and undefined-behaviour sanitizers
-	@$(MAKE) --no-print-directory OUT=build/asan CFLAGS='-O1 -g' EXTRA_CFLAGS='$(SANITIZE)' EXTRA_LDFLAGS='$(SANITIZE)' \
+	@$(MAKE) --no-print-directory -j$(JOBS) OUT=build/asan CFLAGS='-O1 -g' EXTRA_CFLAGS='$(SANITIZE)' EXTRA_LDFLAGS='$(SANITIZE)' \
 		all tests
 	@SC_BUILD=build/asan tests/run.sh asan
 
@@ -134,7 +135,7 @@ format: ## lay out sources as .clang-format says
 	@clang-format -i $(if $(FILES),$(FILES),$(wildcard lib/*/*.c bin/*.c bin/*/*.c tests/*/*.c tests/*/*/*.c))
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS
-	@$(MAKE) --no-print-directory OUT=build/fuzzer CC=clang CFLAGS='-O1 -g' \
+	@$(MAKE) --no-print-directory -j$(JOBS) OUT=build/fuzzer CC=clang CFLAGS='-O1 -g' \
 		EXTRA_CFLAGS='-fsanitize=fuzzer-no-link $(SANITIZE)' EXTRA_LDFLAGS='$(SANITIZE)' \
 		$(FUZZ:%=build/fuzzer/libfuzzer/%)
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz.sh $(FUZZ)
@@ -170,7 +171,7 @@ clean: ## remove build/
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1	\2/p' Makefile | expand -t 16
-	@echo "Variables: CC (gcc, clang), PREFIX, DESTDIR, OUT, CFLAGS, LDFLAGS, EXTRA_CFLAGS, EXTRA_LDFLAGS, FUZZ_SECONDS."
+	@echo "Variables: CC (gcc, clang), PREFIX, DESTDIR, OUT, CFLAGS, LDFLAGS, EXTRA_CFLAGS, EXTRA_LDFLAGS, JOBS, FUZZ_SECONDS."
 
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)
 .PHONY: all tests objects bench-tools unit deps demo check check-asan check-docs docs check-rooms lint format fuzz bench \
