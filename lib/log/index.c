@@ -394,7 +394,6 @@ failed:
 	return err ? err->code : SC_E_IO;
 }
 
-/* Under the exclusive lock. Afterwards the index is open. */
 int sc_index_rebuild(struct sc_log *log, struct sc_err *err)
 {
 	char path[PATH_MAX], fresh[PATH_MAX], fresh_lock[PATH_MAX];
@@ -433,6 +432,17 @@ int sc_index_rebuild(struct sc_log *log, struct sc_err *err)
 	}
 	log->state_writable = true;
 	return publish(log, &r.state, err);
+}
+
+int sc_index_redo(struct sc_log *log, struct sc_err *err)
+{
+	int rc = lock(log, LOCK_EX, err);
+
+	if (rc < 0)
+		return rc;
+	rc = sc_index_rebuild(log, err);
+	unlock(log);
+	return rc;
 }
 
 int sc_index_now(struct sc_log *log, struct sc_state *ret_state, struct sc_err *err)

@@ -209,7 +209,7 @@ static int open_folder(struct sc_log *log, struct sc_err *err)
 	return code;
 }
 
-static int open_log(struct sc_log *log, const char *path, struct sc_err *err)
+static int open_log(struct sc_log *log, const char *path, bool redo, struct sc_err *err)
 {
 	int rc = set_path(log, path, err);
 
@@ -224,13 +224,15 @@ static int open_log(struct sc_log *log, const char *path, struct sc_err *err)
 	if (rc < 0)
 		return rc;
 	sc_boot_id(log->boot);
+	if (redo)
+		return sc_index_redo(log, err);
 	rc = sc_index_open(log, err);
 	if (rc == 0 && log->kv && log->mode == SC_LOG_APPEND)
 		sc_kv_reap(log->kv); /* readers that died keep old pages from being used again */
 	return rc;
 }
 
-static int open_as(const char *path, enum sc_log_mode mode, bool tolerant, struct sc_log **ret_log, struct sc_err *err)
+static int open_as(const char *path, enum sc_log_mode mode, bool redo, struct sc_log **ret_log, struct sc_err *err)
 {
 	struct sc_log *log = sc_malloc(sizeof(*log));
 	int rc;
@@ -238,9 +240,9 @@ static int open_as(const char *path, enum sc_log_mode mode, bool tolerant, struc
 	if (!log)
 		return sc_err_nomem(err, "cannot open the log");
 	log_init(log);
-	log->mode = mode;
-	log->tolerant = tolerant;
-	rc = open_log(log, path, err);
+	log->tolerant = mode == SC_LOG_REPAIR;
+	log->mode = mode == SC_LOG_READ ? SC_LOG_READ : SC_LOG_APPEND;
+	rc = open_log(log, path, redo, err);
 	if (rc < 0) {
 		sc_log_close(log);
 		return rc;
@@ -254,9 +256,13 @@ int sc_log_open(const char *path, enum sc_log_mode mode, struct sc_log **ret_log
 	return open_as(path, mode, false, ret_log, err);
 }
 
-int sc_log_open_tolerant(const char *path, enum sc_log_mode mode, struct sc_log **ret_log, struct sc_err *err)
+int sc_log_reindex(const char *path, struct sc_err *err)
 {
-	return open_as(path, mode, true, ret_log, err);
+	struct sc_log *log = NULL;
+	int rc = open_as(path, SC_LOG_REPAIR, true, &log, err);
+
+	sc_log_close(log);
+	return rc;
 }
 
 void sc_log_close(struct sc_log *log)

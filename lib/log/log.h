@@ -31,7 +31,8 @@ struct sc_log_settings {
 };
 int sc_log_create(const char *path, const struct sc_log_settings *settings, struct sc_err *err);
 
-enum sc_log_mode { SC_LOG_READ, SC_LOG_APPEND };
+/* SC_LOG_REPAIR appends too, and goes on although rows are missing from the files: for a trim by hand. */
+enum sc_log_mode { SC_LOG_READ, SC_LOG_APPEND, SC_LOG_REPAIR };
 int sc_log_open(const char *path, enum sc_log_mode mode, struct sc_log **ret_log, struct sc_err *err);
 void sc_log_close(struct sc_log *log);
 
@@ -94,7 +95,7 @@ struct sc_log_proof {
 };
 /* Reads everything (or the range) and checks checksums, chain, counters. SC_E_DATA names file, position and last good offset. */
 int sc_log_verify(const char *path, uint64_t from, uint64_t to, struct sc_log_proof *ret_proof, struct sc_err *err);
-/* Throw the index away and rebuild it from the files. */
+/* Throw the index away and rebuild it from the files. Rows that are missing there are given up, but no offset is used twice. */
 int sc_log_reindex(const char *path, struct sc_err *err);
 
 #endif

@@ -102,7 +102,6 @@ struct sc_log {
 
 /* log.c */
 int sc_log_file(const struct sc_log *log, char ret_path[PATH_MAX], const char *name);
-int sc_log_open_tolerant(const char *path, enum sc_log_mode mode, struct sc_log **ret_log, struct sc_err *err);
 /* sc_err_on for this log, after sc_err_set. */
 int sc_log_err(const struct sc_log *log, struct sc_err *err);
 struct sc_span sc_u64_key(const uint64_t *key);
@@ -155,7 +154,8 @@ struct sc_recovery {
 	struct sc_state state;
 	struct sc_kv_txn *txn;    /* an empty index to fill, or NULL */
 	uint64_t tail;            /* where the last commit begins in the journal in use */
-	uint64_t torn;            /* journals that were being made and hold nothing: names to unlink; 0 = none */
+	uint64_t torn;            /* a journal that was being made and holds nothing: to unlink; 0 = none */
+	uint64_t beyond;          /* by hand: the offset above all rows that stand behind damage */
 };
 int sc_recover(struct sc_log *log, struct sc_recovery *r, struct sc_err *err);
 /* After a recovery that may be built upon: what was found is made sure to be on disk. */
@@ -170,7 +170,10 @@ int sc_index_begin(struct sc_log *log, struct sc_kv_txn **ret_txn, struct sc_sta
 /* Store STATE, commit, publish, unlock. *TXN is NULL afterwards, also on failure. */
 int sc_index_end(struct sc_log *log, struct sc_kv_txn **txn, const struct sc_state *state, struct sc_err *err);
 void sc_index_abort(struct sc_log *log, struct sc_kv_txn **txn);
+/* Under the exclusive lock; afterwards the index is open. */
 int sc_index_rebuild(struct sc_log *log, struct sc_err *err);
+/* By hand: lock, rebuild, unlock. */
+int sc_index_redo(struct sc_log *log, struct sc_err *err);
 /* To be able to wait for the next commit: the file that each commit writes last. */
 #define SC_STATE_FILE "index.state"
 #define SC_INDEX_FILE "index.mdb"

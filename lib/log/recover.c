@@ -127,7 +127,7 @@ static int check_behind(struct scan *s, int fd, uint64_t pos, uint64_t size)
 	struct sc_block block;
 	const char *data;
 	char *buf = sc_malloc(CHUNK);
-	int rc = 0;
+	int found, rc = 0;
 
 	if (!buf)
 		return sc_err_nomem(s->err, "cannot rebuild the index");
@@ -146,11 +146,16 @@ static int check_behind(struct scan *s, int fd, uint64_t pos, uint64_t size)
 		}
 		pos += (uint64_t)(hit - buf);
 		sc_walk_start(&walk, fd, pos, size, SC_BLOCK_HEAD);
-		rc = sc_walk_next(&walk, SC_WALK_CHECK, &block, &data, NULL);
-		if (rc == 1 && block.commit >= s->r->state.commit + 2 && !s->log->tolerant)
-			rc = sc_walk_damage(s->log, s->r->state.journal, s->r->state.end, s->r->state.next - 1, s->err);
-		else if (rc == 1 || rc == SC_E_DATA)
-			rc = 0;
+		found = sc_walk_next(&walk, SC_WALK_CHECK, &block, &data, s->err);
+		if (found < 0 && found != SC_E_DATA)
+			rc = found;
+		if (found == 1 && block.commit >= s->r->state.commit + 2) {
+			if (!s->log->tolerant)
+				rc = sc_walk_damage(s->log, s->r->state.journal, s->r->state.end,
+						    s->r->state.next - 1, s->err);
+			else if (block.last >= s->r->beyond)
+				s->r->beyond = block.last + 1;
+		}
 		pos++;
 	}
 	sc_walk_done(&walk);
@@ -346,7 +351,7 @@ int sc_recover(struct sc_log *log, struct sc_recovery *r, struct sc_err *err)
 	sc_bytes_init(&s.exts, 64u << 20);
 	sc_bytes_init(&s.places, 64u << 20);
 	memset(&r->state, 0, sizeof(r->state));
-	r->torn = 0;
+	r->torn = r->beyond = 0;
 	r->state.floor = log->settings.floor.offset;
 	r->state.floor_rows = log->settings.floor.rows;
 	r->state.floor_bytes = log->settings.floor.bytes;
@@ -357,6 +362,11 @@ int sc_recover(struct sc_log *log, struct sc_recovery *r, struct sc_err *err)
 		goto out;
 	}
 	rc = scan_all(&s, &names);
+	if (rc == 0 && r->beyond > r->state.next) {
+		/* by hand: what stands behind the damage is left as it is, and its offsets are not given again */
+		r->state.next = r->beyond;
+		r->state.suspect = 1;
+	}
 	if (rc == 0 && r->state.rows > r->state.floor_rows) {
 		rc = sc_find_row(log, &r->state, r->state.floor, &found, err);
 		if (rc == 1) {

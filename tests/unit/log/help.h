@@ -21,7 +21,7 @@ static struct sc_err err;
 
 static inline const char *in_log(const char *name)
 {
-	static char paths[4][512];
+	static char paths[4][640];
 	static int turn;
 	char *path = paths[turn++ & 3];
 
