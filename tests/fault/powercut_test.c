@@ -103,6 +103,7 @@ struct work {
 	uint64_t run_dev, seed;
 	uint64_t *seen; /* hashes of states at this cut */
 	size_t seen_count;
+	size_t shown, shown_cut; /* failures */
 	struct shared *shared;
 	struct choice choice;
 };
@@ -112,8 +113,10 @@ static void report(struct work *w, const char *wrong)
 	char kept[700], command[1600];
 
 	w->shared->failures++;
-	if (w->shared->failures > FAILURES_SHOWN)
-		return;
+	if (w->shown > FAILURES_SHOWN || w->shown_cut == w->cut)
+		return; /* one for each moment tells enough */
+	w->shown_cut = w->cut;
+	w->shown++;
 	snprintf(kept, sizeof(kept), "%s/kept-%d-%zu", top, w->number, w->shared->failures);
 	if (getenv("SC_KEEP")) {
 		snprintf(command, sizeof(command), "cp -a %s %s", w->folder, kept);
@@ -420,8 +423,8 @@ static void cut_power(const char *name)
 			good = false;
 		if (!WIFEXITED(status))
 			printf("ended by signal %d\n    %s\n", WTERMSIG(status), shared[i].doing);
-		else if (shared[i].failures > FAILURES_SHOWN)
-			printf("and %zu more\n", shared[i].failures - FAILURES_SHOWN);
+		else if (shared[i].failures)
+			printf("%zu failures\n", shared[i].failures);
 	}
 	printf("%s: %llu rows, %zu records, %zu states, opened %zu times\n", name,
 	       (unsigned long long)w.expect.last, w.trace.count, states, opens);
@@ -483,12 +486,13 @@ static void commit(struct run *run, int writer, size_t count, size_t size)
 		}
 		CHECK(sc_bytes_puts(&text, "\"}\n") == 0);
 	}
+	count += run->lines;
 	run_feed(run, text.data, text.len);
 	sc_bytes_done(&text);
-	run_wait_lines(run, run->lines + count);
+	run_wait_lines(run, count);
 }
 
-static void from_source(struct run *run, unsigned first, unsigned count)
+static void from_source(struct run *run, unsigned first, size_t count)
 {
 	struct sc_bytes text;
 
@@ -496,9 +500,10 @@ static void from_source(struct run *run, unsigned first, unsigned count)
 	for (unsigned i = first; i < first + count; i++)
 		CHECK(sc_bytes_putf(&text, "[%u,{\"s\":%u,\"x\":\"%08u\"}]\n", i, i, i * 7919) ==
 		      0);
+	count += run->lines;
 	run_feed(run, text.data, text.len);
 	sc_bytes_done(&text);
-	run_wait_lines(run, run->lines + count);
+	run_wait_lines(run, count);
 }
 
 static void trim(const char *before)

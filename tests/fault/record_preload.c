@@ -466,7 +466,7 @@ static int do_rename(int from_dir, const char *from, int to_dir, const char *to)
 	start();
 	old = full_path(from_dir, from, from_full);
 	new = full_path(to_dir, to, to_full);
-	if (!old && !new)
+	if ((!old && !new) || (old && new && is_lock_file(old) && is_lock_file(new)))
 		return real_renameat(from_dir, from, to_dir, to);
 	lock();
 	rc = real_renameat(from_dir, from, to_dir, to);
@@ -509,7 +509,7 @@ int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsign
 		int rc_; \
 		start(); \
 		path_ = full_path(DIR, GIVEN, full_); \
-		if (!path_) \
+		if (!path_ || is_lock_file(path_)) \
 			return CALL; \
 		lock(); \
 		rc_ = CALL; \
