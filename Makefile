@@ -7,6 +7,12 @@ FUZZ_SECONDS ?= 20
 JOBS ?= $(shell nproc)
 VERSION := 0.1.0
 
+# V=1 shows whole commands.
+ifeq ($(V),)
+Q := @
+say = @printf '  %-4s %s\n' "$(1)" "$(2)"
+endif
+
 # GNU make's own default is "cc": the house compilers are gcc and clang.
 ifeq ($(origin CC),default)
 CC := gcc
@@ -46,54 +52,63 @@ all: $(PROGRAMS:%=$(OUT)/bin/%) ## build the programs into build/bin
 
 $(OUT)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 define room_rule
 $(OUT)/lib/sc-$(1).a: $(call room_objs,$(1))
 	@mkdir -p $$(@D)
 	@rm -f $$@
-	ar rcs $$@ $$^
+	$$(call say,AR,$$@)
+	$$(Q)ar rcs $$@ $$^
 endef
 $(foreach r,$(ROOMS),$(eval $(call room_rule,$(r))))
 
 define program_rule
 $(OUT)/bin/$(1): $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard bin/$(1).c bin/$(1)/*.c)) $(ROOM_LIBS)
 	@mkdir -p $$(@D)
-	$(CC) $(ALL_LDFLAGS) -o $$@ $$(filter %.o,$$^) $(LINK_ROOMS) $(LIBS)
+	$$(call say,LD,$$@)
+	$$(Q)$(CC) $(ALL_LDFLAGS) -o $$@ $$(filter %.o,$$^) $(LINK_ROOMS) $(LIBS)
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call program_rule,$(p))))
 
 define unit_rule
 $(OUT)/unit/$(1)/%_test: $(OUT)/obj/tests/unit/$(1)/%_test.o $(foreach r,$(LINKS_$(1)),$(OUT)/lib/sc-$(r).a)
 	@mkdir -p $$(@D)
-	$(CC) $(ALL_LDFLAGS) -o $$@ $$^ $(LIBS)
+	$$(call say,LD,$$@)
+	$$(Q)$(CC) $(ALL_LDFLAGS) -o $$@ $$^ $(LIBS)
 endef
 $(foreach r,$(ROOMS),$(eval $(call unit_rule,$(r))))
 
 $(OUT)/fault/%_test: $(OUT)/obj/tests/fault/%_test.o $(ROOM_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $< $(LINK_ROOMS) $(LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(LINK_ROOMS) $(LIBS)
 
 -include tests/fault/fault.mk
 
 # For LD_PRELOAD; not sanitized, so that it fits into any program.
 $(OUT)/fault/%.so: tests/fault/%_preload.c
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -D_GNU_SOURCE $(WARN) -O2 -g -fPIC -shared -o $@ $< -ldl
+	$(call say,LD,$@)
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE $(WARN) -O2 -g -fPIC -shared -o $@ $< -ldl
 
 # A fuzz target with a main that feeds it the files it is given: runs the seeds, in any build.
 $(OUT)/fuzz/%: $(OUT)/obj/tests/fuzz/%.o $(OUT)/obj/tests/lib/fuzz_main.o $(ROOM_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LINK_ROOMS) $(LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LINK_ROOMS) $(LIBS)
 
 # The same target under libFuzzer (clang): see `make fuzz`.
 $(OUT)/libfuzzer/%: $(OUT)/obj/tests/fuzz/%.o $(ROOM_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $< $(LINK_ROOMS) $(LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $< $(LINK_ROOMS) $(LIBS)
 
 $(OUT)/bench/%: $(OUT)/obj/tests/bench/%.o $(ROOM_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $< $(LINK_ROOMS) $(LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(LINK_ROOMS) $(LIBS)
 
 tests: $(UNITS) $(FUZZ:%=$(OUT)/fuzz/%) $(FAULTS) ## build what the tests run
 objects: $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard lib/*/*.c bin/*.c bin/*/*.c tests/unit/*/*.c tests/fuzz/*.c \
@@ -107,15 +122,15 @@ deps: ## install the Debian packages that are missing (root or sudo)
 	@.ci/deps
 
 demo: deps ## show it at work
-	@$(MAKE) --no-print-directory -j$(JOBS) all
+	@$(MAKE) -s --no-print-directory -j$(JOBS) all
 	@PATH="$(abspath $(OUT))/bin:$$PATH" examples/demo.sh
 
 check: deps ## run every test
-	@$(MAKE) --no-print-directory -j$(JOBS) all tests bench-tools
+	@$(MAKE) -s --no-print-directory -j$(JOBS) all tests bench-tools
 	@SC_BUILD=$(OUT) tests/run.sh all
 
 check-asan: deps ## run the tests under the address and undefined-behaviour sanitizers
-	@$(MAKE) --no-print-directory -j$(JOBS) OUT=build/asan CFLAGS='-O1 -g' EXTRA_CFLAGS='$(SANITIZE)' EXTRA_LDFLAGS='$(SANITIZE)' \
+	@$(MAKE) -s --no-print-directory -j$(JOBS) OUT=build/asan CFLAGS='-O1 -g' EXTRA_CFLAGS='$(SANITIZE)' EXTRA_LDFLAGS='$(SANITIZE)' \
 		all tests
 	@SC_BUILD=build/asan tests/run.sh asan
 
@@ -135,7 +150,7 @@ format: ## lay out sources as .clang-format says
 	@clang-format -i $(if $(FILES),$(FILES),$(wildcard lib/*/*.c bin/*.c bin/*/*.c tests/*/*.c tests/*/*/*.c))
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS
-	@$(MAKE) --no-print-directory -j$(JOBS) OUT=build/fuzzer CC=clang CFLAGS='-O1 -g' \
+	@$(MAKE) -s --no-print-directory -j$(JOBS) OUT=build/fuzzer CC=clang CFLAGS='-O1 -g' \
 		EXTRA_CFLAGS='-fsanitize=fuzzer-no-link $(SANITIZE)' EXTRA_LDFLAGS='$(SANITIZE)' \
 		$(FUZZ:%=build/fuzzer/libfuzzer/%)
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz.sh $(FUZZ)
