@@ -315,7 +315,6 @@ TEST(help_of_verbs)
 	CHECK_INT(child.status, 64);
 }
 
-/* A file in the current folder, gone at the end of the test. */
 static void write_file(const char *path, const char *text)
 {
 	FILE *f = fopen(path, "w");
@@ -327,9 +326,12 @@ static void write_file(const char *path, const char *text)
 
 TEST(options_from_file_and_environment)
 {
-	char path[] = "/tmp/sc-options.XXXXXX", text[200];
-	int fd = mkstemp(path);
+	const char *folder = getenv("TMPDIR");
+	char path[200], text[400];
+	int fd;
 
+	snprintf(path, sizeof(path), "%s/sc-options.XXXXXX", folder ? folder : "/tmp");
+	fd = mkstemp(path);
 	CHECK(fd >= 0);
 	close(fd);
 	write_file(path, "# ours\n--count 20\n--header 'from file'\n");
