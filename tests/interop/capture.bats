@@ -96,10 +96,10 @@ whole_feed() { # SCRIPT...: all frames arrive once, whatever the connections do
 }
 
 @test "401 and 403 end it with 77, 404 with 66; the status is told" {
-	for status in 401 403; do
-		upstream "http $status"
+	for answer in 401 403; do
+		upstream "http $answer"
 		run -77 --separate-stderr capture
-		[[ $stderr == *"$status"* ]]
+		[[ $stderr == *"$answer"* ]]
 		reported '.connections | length == 1'
 		stop feed
 	done
@@ -198,7 +198,7 @@ whole_feed() { # SCRIPT...: all frames arrive once, whatever the connections do
 @test "frames that break the protocol: 1002 or 1007, and on to the next connection" {
 	# a masked frame, a reserved bit, text that is not UTF-8, a continuation of nothing, a control frame too long,
 	# a length beyond all bounds
-	upstream 'raw 81850000000068656c6c6f' 'raw c10131' 'raw 8101ff' 'raw 800131' 'raw 897e0080' \
+	upstream 'raw 81850000000068656c6c6f' 'raw c10131' 'raw 8101ff' 'raw 800131' "raw 897e0080$(printf '%0256d' 0)" \
 		'raw 817f7fffffffffffffff' 'text end'
 	run -0 --separate-stderr capture --count 1
 	[[ $output == *end* ]]
@@ -238,7 +238,7 @@ whole_feed() { # SCRIPT...: all frames arrive once, whatever the connections do
 	upstream 'big 1000000; big 1000000; big 1000000; big 1000000; sync; text 1'
 	mkfifo pipe
 	exec {reader}<>pipe
-	start capture bash -c 'exec sc-capture "$1" --count 5 >pipe {2}>&-' - "$url/feed" "$reader"
+	start capture bash -c 'exec sc-capture "$1" --count 5 >pipe' - "$url/feed"
 	wait_for reported '.connections[0].pongs >= 1 or (.connections[0].sent | length) >= 1'
 	timeout 30 head -n 5 <&"$reader" >got
 	exec {reader}>&-

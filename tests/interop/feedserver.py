@@ -202,6 +202,7 @@ class Connection:
 
     async def do_text(self, text):
         await self.message(text)
+        self.server.report()
 
     async def do_hex(self, digits):
         self.protocol.send_binary(bytes.fromhex(digits))
@@ -210,6 +211,7 @@ class Connection:
 
     async def do_big(self, size):
         await self.message('"' + "x" * (int(size) - 2) + '"')
+        self.server.report()
 
     async def do_bigfragments(self, size):
         data = ('"' + "x" * (int(size) - 2) + '"').encode()
