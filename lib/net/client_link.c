@@ -208,13 +208,13 @@ static void got_close(struct sc_link *l, const struct sc_frame *f)
 static void got_pong(struct sc_link *l, const struct sc_frame *f)
 {
 	struct sc_client *c = l->client;
-	int64_t sent;
+	int64_t sent, now = sc_mono_us();
 
-	if (f->payload.len != sizeof(sent))
+	if (f->payload.len != sizeof(sent) || !c->hooks.pong)
 		return;
-	memcpy(&sent, f->payload.data, sizeof(sent));
-	if (sent == l->ping_us && l->ping_us && c->hooks.pong)
-		c->hooks.pong(c->arg, sc_mono_us() - sent);
+	memcpy(&sent, f->payload.data, sizeof(sent)); /* since the link began: our clock is nobody's business */
+	if (sent > 0 && sent <= now - l->begun_us)
+		c->hooks.pong(c->arg, now - l->begun_us - sent);
 }
 
 static void got_message(struct sc_link *l, const struct sc_frame *f)
@@ -425,9 +425,9 @@ static void dead(struct sc_link *l, const char *what, int64_t limit_ms)
 static void tick_open(struct sc_link *l, int64_t now)
 {
 	const struct sc_client_options *o = &l->client->o;
-	bool reading = sc_link_reading(l);
+	int64_t stamp = now - l->begun_us;
 
-	if (!reading) { /* what the peer says waits unread: no judgement */
+	if (!sc_link_reading(l)) { /* what the peer says waits unread: no judgement */
 		l->ping_waits = false;
 		l->last_message_us = now;
 	}
@@ -449,7 +449,7 @@ static void tick_open(struct sc_link *l, int64_t now)
 		}
 		if (l->out.len - l->out_at < o->send_max + CONTROL_ROOM / 2)
 			(void)sc_frame_put(&l->out, SC_FRAME_PING, true, false, true,
-					   sc_span((const char *)&l->ping_us, sizeof(l->ping_us)));
+					   sc_span((const char *)&stamp, sizeof(stamp)));
 		flush(l);
 	}
 }
