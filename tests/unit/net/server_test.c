@@ -284,6 +284,47 @@ TEST(malformed_frames_end_their_own_connection)
 	app_end();
 }
 
+/* Frames that are mostly right, with bytes changed; then half of them reset the connection. */
+TEST(random_frames_hurt_nobody_else)
+{
+	static const char *const targets[] = { "/echo", "/discard", "/pause", "/messages?100000", "/frames?100000" };
+	static unsigned char run[70000];
+
+	app_options();
+	app.options.deflate = true;
+	app.options.close_ms = 100;
+	app_start();
+	for (int i = 0; i < 400; i++) {
+		struct linger reset = { 1, 0 };
+		size_t len = 0;
+
+		peer_init(&peer, peer_dial());
+		(void)peer_upgrade(&peer, targets[i % 5], i & 1 ? "Sec-WebSocket-Extensions: permessage-deflate\r\n" : "");
+		for (int k = 0; k < 20; k++) {
+			static const unsigned char firsts[] = { 0x81, 0x82, 0x01, 0x80, 0x89, 0x8a, 0xc1, 0x88 };
+			static char text[3000];
+			size_t n = sc_random_below(k % 5 ? 120 : 3000);
+
+			memset(text, 'a' + k, sizeof(text));
+			len += frame_make(run + len, firsts[sc_random_below(k < 12 ? 7 : 8)], text, n, n);
+		}
+		for (uint64_t k = sc_random_below(4); k > 0; k--)
+			run[sc_random_below(len)] ^= (unsigned char)(1 << sc_random_below(8));
+		(void)send(peer.fd, run, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (sc_random_below(2))
+			setsockopt(peer.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+		else if (sc_random_below(2))
+			(void)recv(peer.fd, run, sizeof(run), 0);
+		peer_close(&peer);
+		if (i % 50 == 0)
+			check_serves();
+	}
+	WAIT_FOR(app_stats().connections == 0);
+	CHECK_INT(app.closed, app.opened);
+	app.order_faults = 0; /* /pause counts what is not its own pattern */
+	app_end();
+}
+
 TEST(the_server_closes_with_code_and_reason)
 {
 	unsigned first;
