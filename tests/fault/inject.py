@@ -64,14 +64,21 @@ def check_after(log, before, acked, sent, fault, floor=1):
     lines = read_all(log)
     last = check_contiguous(lines, floor)
     check_acknowledged(lines, [line for line in before + acked if offset_of(line) >= floor])
-    known = len(before) + len(acked)
+    check_sent(lines, before, sent, fault)
+    verify(log)
+    # a row on disk that was not acknowledged may still appear here, whole: the appender looks behind the index
+    out = good("sc-log", "append", log, input=b'{"after":1}\n').out
+    lines = read_all(log)
+    check(check_contiguous(lines, floor) >= last + 1, fault.name, "then it does not go on")
+    check([lines.pop()] == whole_lines(out), fault.name, "then it goes on with", out[:80])
+    check_acknowledged(lines, [line for line in before + acked if offset_of(line) >= floor])
+    check_sent(lines, before, sent, fault)
+    verify(log)
+
+
+def check_sent(lines, before, sent, fault):
     messages = [message_of(line) for line in lines if offset_of(line) > len(before)]
-    check(messages == sent[:len(messages)], fault.name, "after", known, "rows there are others than were sent")
-    verify(log)
-    done = good("sc-log", "append", log, input=b'{"after":1}\n')
-    check(whole_lines(done.out) == [b'[%d,{"after":1}]' % (last + 1)], fault.name, "then it goes on with", done.out[:80])
-    check(read_all(log, "--from", last + 1) == whole_lines(done.out), fault.name, "and does not read that")
-    verify(log)
+    check(messages == sent[:len(messages)], fault.name, "rows there are others than were sent:", messages[-1:])
 
 
 def new_log(folder, name, *settings):
@@ -111,7 +118,7 @@ def all_calls():
     return calls
 
 
-def appending(input, *settings, more=(), kept=True):
+def appending(input, *settings, more=()):
     sent = [line for line in input.split(b"\n") if line]
 
     def attempt(folder, name, kind, call, n, plus):
@@ -121,7 +128,7 @@ def appending(input, *settings, more=(), kept=True):
         acked = whole_lines(done.out)
         if done.status == 0:
             check(len(acked) == len(sent), fault.name, "status 0 and", len(acked), "of", len(sent), "acknowledged")
-        check_after(log, before, acked, sent if kept else sent, fault)
+        check_after(log, before, acked, sent, fault)
         return done, fault
 
     return attempt

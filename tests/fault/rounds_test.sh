@@ -1,0 +1,5 @@
+#!/bin/sh
+# Rounds of appenders, a server, subscribers and chains, with kill -9 and failures at random (rounds.py). SC_ROUNDS=200 for long ones.
+# run: alone
+# run: limit 1800
+exec python3 "$(dirname "$0")/rounds.py" "$@"
