@@ -66,7 +66,8 @@ __attribute__((constructor)) static void begin(void)
 
 	if (!what)
 		return;
-	if (sscanf(what, "%15[a-z]:%ld%1[+]:%d:%4000[^:]:%4000s", call, &n, plus, &errnum, folder, fired) != 6 &&
+	if (sscanf(what, "%15[a-z]:%ld%1[+]:%d:%4000[^:]:%4000s", call, &n, plus, &errnum, folder,
+		   fired) != 6 &&
 	    sscanf(what, "%15[a-z]:%ld:%d:%4000[^:]:%4000s", call, &n, &errnum, folder, fired) != 5)
 		abort();
 	for_ever = plus[0] == '+';
@@ -136,11 +137,14 @@ OPEN(openat64, dir, int dir, const char *path)
 		return ALL; \
 	}
 WRITE(write, (int fd, const void *data, size_t len), real(fd, data, len / 2), real(fd, data, len))
-WRITE(pwrite, (int fd, const void *data, size_t len, off_t at), real(fd, data, len / 2, at), real(fd, data, len, at))
-WRITE(pwrite64, (int fd, const void *data, size_t len, off64_t at), real(fd, data, len / 2, at), real(fd, data, len, at))
+WRITE(pwrite, (int fd, const void *data, size_t len, off_t at), real(fd, data, len / 2, at),
+      real(fd, data, len, at))
+WRITE(pwrite64, (int fd, const void *data, size_t len, off64_t at), real(fd, data, len / 2, at),
+      real(fd, data, len, at))
 WRITE(writev, (int fd, const struct iovec *iov, int count), 0, real(fd, iov, count))
 WRITE(pwritev, (int fd, const struct iovec *iov, int count, off_t at), 0, real(fd, iov, count, at))
-WRITE(pwritev64, (int fd, const struct iovec *iov, int count, off64_t at), 0, real(fd, iov, count, at))
+WRITE(pwritev64, (int fd, const struct iovec *iov, int count, off64_t at), 0,
+      real(fd, iov, count, at))
 
 #define SYNC(NAME) \
 	int NAME(int fd) \

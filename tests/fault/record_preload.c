@@ -55,8 +55,6 @@ static void *find(const char *name)
 
 static void start(void)
 {
-	const char *what = getenv("SC_RECORD"), *colon;
-
 	if (real_mmap)
 		return;
 	*(void **)&real_write = find("write");
@@ -73,7 +71,16 @@ static void start(void)
 	*(void **)&real_mkdirat = find("mkdirat");
 	*(void **)&real_linkat = find("linkat");
 	*(void **)&real_mmap = find("mmap");
-	if (!what || !(colon = strrchr(what, ':')) || colon - what >= PATH_MAX)
+}
+
+/* A sanitizer makes calls before there is an environment: the trace begins here, not at the first call. */
+__attribute__((constructor)) static void begin(void)
+{
+	const char *what = getenv("SC_RECORD");
+	const char *colon = what ? strrchr(what, ':') : NULL;
+
+	start();
+	if (!colon || colon - what >= PATH_MAX)
 		return;
 	memcpy(root, what, (size_t)(colon - what));
 	root_len = strlen(root);
@@ -81,11 +88,6 @@ static void start(void)
 			       0666);
 	if (trace_fd < 0)
 		abort();
-}
-
-__attribute__((constructor)) static void begin(void)
-{
-	start();
 }
 
 static void lock(void)
@@ -466,7 +468,7 @@ static int do_rename(int from_dir, const char *from, int to_dir, const char *to)
 	start();
 	old = full_path(from_dir, from, from_full);
 	new = full_path(to_dir, to, to_full);
-	if ((!old && !new) || (old && new && is_lock_file(old) && is_lock_file(new)))
+	if ((!old && !new) || (old && new &&is_lock_file(old) && is_lock_file(new)))
 		return real_renameat(from_dir, from, to_dir, to);
 	lock();
 	rc = real_renameat(from_dir, from, to_dir, to);
