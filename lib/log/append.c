@@ -384,6 +384,7 @@ static int commit_rows(struct commit *c, int64_t now_us, struct sc_err *err)
 		s->first = c->first;
 		s->first_us = now_us;
 	}
+	s->last = c->last;
 	s->next = c->last + 1;
 	s->last_us = now_us;
 	s->commit++;

@@ -309,6 +309,7 @@ int sc_log_state(struct sc_log *log, struct sc_log_state *ret_state, struct sc_e
 	holds = s.first != 0;
 	*ret_state = (struct sc_log_state){
 		.first_offset = holds ? s.first : s.next,
+		.last_offset = holds ? s.last : 0,
 		.next_offset = s.next,
 		.rows = s.rows - s.floor_rows,
 		.bytes = s.bytes - s.floor_bytes,
@@ -318,4 +319,33 @@ int sc_log_state(struct sc_log *log, struct sc_log_state *ret_state, struct sc_e
 		.commit_seq = s.commit,
 	};
 	return 0;
+}
+
+int sc_log_usage(struct sc_log *log, struct sc_log_usage *ret_usage, struct sc_err *err)
+{
+	struct sc_log_usage usage = { .journal_bytes = 0 };
+	struct sc_names names = { NULL, 0 };
+	char path[PATH_MAX];
+	struct stat st;
+	int rc = sc_journal_list(log, &names, NULL, err);
+
+	for (size_t i = 0; i < names.count; i++) {
+		sc_journal_path(log, names.items[i], path);
+		if (stat(path, &st) == 0) /* not when it was trimmed just now */
+			usage.journal_bytes += (uint64_t)st.st_size;
+	}
+	sc_journal_list_done(&names);
+	sc_log_file(log, path, SC_INDEX_FILE);
+	if (stat(path, &st) == 0)
+		usage.index_bytes = (uint64_t)st.st_size;
+	if (rc == 0 && log->kv) {
+		struct sc_kv_stat kv;
+
+		rc = sc_kv_stat(log->kv, &kv, err);
+		if (rc == 0)
+			usage.readers = kv.readers;
+	}
+	if (rc == 0)
+		*ret_usage = usage;
+	return rc;
 }

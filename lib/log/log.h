@@ -19,7 +19,7 @@
 
 #define SC_BLOCK_BODY_MAX (256u << 10)  /* a commit over this becomes more blocks */
 #define SC_MESSAGE_MAX (64u << 20)      /* hard limit of one message; a log's own limit is a setting */
-#define SC_MESSAGE_STANDARD (1u << 20)  /* default limit: what real clients take */
+#define SC_MESSAGE_STANDARD ((1u << 20) - 24) /* default limit: the line fits into the 1 MiB that real clients take */
 
 struct sc_log;
 
@@ -44,6 +44,7 @@ uint64_t sc_log_message_max(const struct sc_log *log);
 
 struct sc_log_state {
 	uint64_t first_offset;    /* the first row that is still held; = next_offset when none is */
+	uint64_t last_offset;     /* of the last row held; 0 when none is */
 	uint64_t next_offset;     /* the frontier: what the next row will get */
 	uint64_t rows;            /* held */
 	uint64_t bytes;           /* of lines, held */
@@ -51,8 +52,14 @@ struct sc_log_state {
 	uint64_t journals, segments;
 	uint64_t commit_seq;      /* rises with every commit */
 };
-/* As of now, in one short read transaction. */
+/* As of now; waits for nobody. */
 int sc_log_state(struct sc_log *log, struct sc_log_state *ret_state, struct sc_err *err);
+struct sc_log_usage {
+	uint64_t journal_bytes;   /* files, with what is written ahead */
+	uint64_t index_bytes;
+	uint64_t readers;         /* slots of the index in use; 0 when this user cannot see them */
+};
+int sc_log_usage(struct sc_log *log, struct sc_log_usage *ret_usage, struct sc_err *err);
 
 /*
  * One commit: all rows or none, one fdatasync. MESSAGES are rows as stored (sc_row_project), back to back in TEXT, LENS[i]

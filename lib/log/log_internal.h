@@ -60,6 +60,7 @@ struct sc_state {
 	uint64_t journals;
 	uint64_t floor, floor_rows, floor_bytes;
 	uint64_t first;           /* first row held; 0 = none */
+	uint64_t last;            /* last row ever appended; 0 = none */
 	int64_t first_us, last_us;
 	uint64_t sparse_at;       /* position of the newest look-up entry in the journal */
 	uint64_t suspect;         /* a sync failed: verify, and go on in a new journal */

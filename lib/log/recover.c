@@ -107,6 +107,7 @@ static int take_block(struct scan *s, uint64_t at, const struct sc_block *block,
 	if (sc_bytes_put(&s->exts, data + SC_BLOCK_HEAD, block->ext_len) < 0)
 		return sc_err_nomem(s->err, "cannot rebuild the index");
 	p->next = block->last + 1;
+	p->last = block->last;
 	p->rows += block->rows;
 	p->bytes += block->body_len;
 	p->last_us = block->appended_us;
@@ -256,6 +257,7 @@ static int take_anchor(struct scan *s, uint64_t name, const struct sc_block *blo
 		rc = put_journal(s, before, &done);
 	}
 	state->next = block->first;
+	state->last = block->first - 1; /* or lower, where offsets have a gap: the tail tells */
 	state->rows = a->rows;
 	state->bytes = a->bytes;
 	state->journal = name;

@@ -136,11 +136,12 @@ static inline int read_all(struct sc_log *log, uint64_t from, size_t max, struct
 	struct sc_reader *reader = NULL;
 	struct sc_run run;
 	uint64_t last = 0;
-	int rc = sc_reader_open(log, from, &reader, &err);
+	int rc;
 
+	sc_bytes_clear(out);
+	rc = sc_reader_open(log, from, &reader, &err);
 	if (rc < 0)
 		return rc;
-	sc_bytes_clear(out);
 	while ((rc = sc_reader_next(reader, max, &run, &err)) == 1) {
 		uint64_t rows = 0;
 
