@@ -404,7 +404,7 @@ static void cut_power(const char *name)
 
 	CHECK(shared != MAP_FAILED);
 	memset(&w, 0, sizeof(w));
-	w.budget = more ? (size_t)strtoul(more, NULL, 10) : 48;
+	w.budget = more ? (size_t)strtoul(more, NULL, 10) : 96;
 	CHECK(stat(run_folder, &st) == 0);
 	w.run_dev = (uint64_t)st.st_dev;
 	trace_load(trace_path, &w.trace);
@@ -536,6 +536,8 @@ TEST(one_appender_with_small_and_large_commits)
 	commit(&a, 1, 1, 700);
 	commit(&a, 1, 100, 60);
 	commit(&a, 1, 3, 40);
+	commit(&a, 1, 20, 1000);
+	commit(&a, 1, 1, 5000);
 	commit(&a, 1, 40, 8000); /* over 256 KiB: more than one block */
 	commit(&a, 1, 1, 40);
 	commit(&a, 1, 2, 300000); /* a row longer than a block */
@@ -552,9 +554,9 @@ TEST(new_journals)
 	create("4k");
 	for (int i = 0; i < 3; i++) {
 		start_append(&a, NULL);
-		for (int k = 0; k < 4; k++) {
-			commit(&a, 1, 1, 100);
-			commit(&a, 1, 20, 90);
+		for (size_t k = 0; k < 6; k++) {
+			commit(&a, 1, 1, 100 + 600 * k);
+			commit(&a, 1, 20, 90 + 50 * k);
 		}
 		CHECK_INT(run_end(&a), 0);
 	}
@@ -566,12 +568,12 @@ TEST(two_appenders_in_turn)
 	struct run a, b;
 
 	record_start("two");
-	create("8k");
+	create("16k");
 	start_append(&a, NULL);
 	start_append(&b, NULL);
-	for (int i = 0; i < 5; i++) {
-		commit(&a, 1, 1 + (size_t)i * 3, 120);
-		commit(&b, 2, 5, 200);
+	for (size_t i = 0; i < 10; i++) {
+		commit(&a, 1, 1 + i * 3, 220);
+		commit(&b, 2, 5, 400);
 		commit(&b, 2, 1, 60);
 	}
 	CHECK_INT(run_end(&a), 0);

@@ -369,9 +369,10 @@ class World:
 
     def settle(self):
         """Everything arrives everywhere."""
-        self.inject = 0
         for w in self.workers:
             w.fault = None
+            if self.inject:
+                w.start()
         for w in self.writers:
             w.reap()  # a last round: an end without a kill
         for w in self.writers:
@@ -437,7 +438,7 @@ def rounds(folder, inject):
         print(f"    {ROUNDS} rounds, {len(world.truth)} rows, {sum(w.acked for w in world.writers)} acknowledged to a living writer, "
               f"{lives} lives of {len(world.workers)} programs, {len(world.subs)} peers")
     except Wrong as e:
-        raise Wrong(f"seed {SEED}, round {number} of {ROUNDS}:", e, world.where()) from e
+        raise Wrong(f"seed {SEED}, round {number} of {ROUNDS}: {e}; {world.where()}") from e
     finally:
         world.end()
 
