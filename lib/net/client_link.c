@@ -202,7 +202,10 @@ static void got_close(struct sc_link *l, const struct sc_frame *f)
 			   f->close_code);
 	sc_err_field_int(&err, "close_code", f->close_code);
 	sc_link_cause(l, &err);
-	drain(l);
+	if (l->state == SC_LINK_CLOSING)
+		sc_link_over(l); /* we asked for it: there is nothing to wait for */
+	else
+		drain(l);
 }
 
 static void got_pong(struct sc_link *l, const struct sc_frame *f)

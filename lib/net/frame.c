@@ -7,6 +7,7 @@
 #define RSV1 0x40
 #define RSV 0x70
 #define MASKED 0x80
+#define KEEP (1u << 20) /* memory that one large message leaves behind */
 
 void sc_frame_reader_init(struct sc_frame_reader *r, bool masked, size_t max)
 {
@@ -284,7 +285,10 @@ int sc_frame_read(struct sc_frame_reader *r, char *data, size_t len, size_t *ret
 	}
 	if (r->message_kind == SC_FRAME_NONE && r->pieces) { /* the last call's message was borrowed until now */
 		r->pieces = false;
-		sc_bytes_clear(&r->whole);
+		if (r->whole.cap > KEEP)
+			sc_bytes_done(&r->whole);
+		else
+			sc_bytes_clear(&r->whole);
 	}
 	while (rc == 0) {
 		if (!r->in_frame) {
@@ -310,6 +314,20 @@ int sc_frame_read(struct sc_frame_reader *r, char *data, size_t len, size_t *ret
 	return rc;
 }
 
+/* A system call for each frame would cost more than the frame. */
+static void fresh_mask(unsigned char mask[4])
+{
+	static _Thread_local unsigned char pool[1024];
+	static _Thread_local size_t left;
+
+	if (left == 0) {
+		sc_random(pool, sizeof(pool));
+		left = sizeof(pool);
+	}
+	left -= 4;
+	memcpy(mask, pool + left, 4);
+}
+
 int sc_frame_put(struct sc_bytes *out, enum sc_frame_kind kind, bool final, bool compressed, bool masked,
 		 struct sc_span payload)
 {
@@ -332,7 +350,7 @@ int sc_frame_put(struct sc_bytes *out, enum sc_frame_kind kind, bool final, bool
 	}
 	if (masked) {
 		head[1] |= MASKED;
-		sc_random(head + n, 4);
+		fresh_mask(head + n);
 		n += 4;
 	}
 	if (payload.len > SIZE_MAX - n || sc_bytes_reserve(out, n + payload.len) < 0)

@@ -9,6 +9,7 @@
 #include "base/file.h"
 
 #define STEP 16384
+#define KEEP (1u << 20) /* memory that one large message leaves behind */
 
 struct sc_inflate {
 	z_stream z;
@@ -165,7 +166,10 @@ int sc_inflate_message(struct sc_inflate *in, struct sc_span payload, struct sc_
 		*ret_close_code = 1009;
 		return sc_err_set(err, SC_E_PROTOCOL, "cannot inflate the peer's message", "it is larger than 4 GiB");
 	}
-	sc_bytes_clear(&in->out);
+	if (in->out.cap > KEEP)
+		sc_bytes_done(&in->out);
+	else
+		sc_bytes_clear(&in->out);
 	for (int part = 0; part < 2; part++) {
 		in->z.next_in = part ? (unsigned char *)tail : (unsigned char *)payload.data;
 		in->z.avail_in = part ? sizeof(tail) : (unsigned)payload.len;

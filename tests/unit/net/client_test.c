@@ -183,7 +183,7 @@ static void script_ours(struct peer *p)
 	PEER_CHECK(p, peer_expect(p, 0x88, "\x03\xe8" "enough", 8));
 	PEER_CHECK(p, peer_text(p, "thrown away"));
 	PEER_CHECK(p, peer_frame(p, 0x88, "\x03\xe8", 2));
-	peer_hang_up(p);
+	PEER_CHECK(p, peer_at_end(p));
 }
 
 TEST(messages_go_out_in_order_and_our_close_waits_for_its_echo)
@@ -193,6 +193,7 @@ TEST(messages_go_out_in_order_and_our_close_waits_for_its_echo)
 	watcher_run(&w, url);
 	finish("open t:bye lost:1000 end:ok");
 	CHECK(w.clean);
+	CHECK(w.lasted_ms < 900); /* having the echo, it does not wait for the peer's end */
 	CHECK_INT(w.wait_ms, -1);
 }
 
@@ -461,6 +462,48 @@ TEST(waits_double_with_jitter_up_to_the_ceiling)
 	CHECK(sc_client_backoff_ms(&r, INT64_MAX, UINT64_MAX) > 0);
 }
 
+static void script_three(struct peer *p)
+{
+	for (int i = 0; i < 3; i++) {
+		PEER_CHECK(p, peer_accept_upgrade(p));
+		if (i < 2)
+			PEER_CHECK(p, peer_text(p, "good"));
+		PEER_CHECK(p, peer_close(p, 1012, ""));
+	}
+}
+
+static void proved_act(struct watcher *on, const char *word)
+{
+	if (!strcmp(word, "t:good"))
+		sc_client_proved(on->client);
+}
+
+TEST(a_connection_that_worked_starts_the_count_anew)
+{
+	begin(script_three);
+	w.o.retry.tries = 1;
+	w.act = proved_act;
+	watcher_run(&w, url);
+	finish("open t:good lost:1012 open t:good lost:1012 open lost:1012 end:unavailable");
+}
+
+static void script_hours(struct peer *p)
+{
+	PEER_CHECK(p, peer_accept_upgrade(p));
+	PEER_CHECK(p, peer_close(p, 1000, ""));
+}
+
+TEST(it_gives_up_after_the_time_asked_for)
+{
+	begin(script_hours);
+	w.o.retry.tries = -1;
+	w.o.retry.for_ms = 3600000;
+	w.o.retry.start_ms = w.o.retry.ceiling_ms = 40000000; /* the next wait would end after it */
+	watcher_run(&w, url);
+	finish("open lost:1000 end:unavailable");
+	CHECK_INT(w.wait_ms, -1);
+}
+
 static void script_twice(struct peer *p)
 {
 	for (int i = 0; i < 2; i++) {
@@ -574,6 +617,60 @@ TEST(paused_it_answers_pings_and_loses_nothing)
 	CHECK_INT(w.count, FLOOD);
 }
 
+static void script_five(struct peer *p)
+{
+	PEER_CHECK(p, peer_accept_upgrade(p));
+	PEER_CHECK(p, peer_write(p, "\x81\1a\x81\1b\x81\1c\x81\1d\x81\1e", 15));
+	PEER_CHECK(p, peer_close(p, 1000, ""));
+}
+
+static void one_act(struct watcher *on, const char *word)
+{
+	if (!strncmp(word, "t:", 2)) {
+		sc_client_pause(on->client);
+		sc_timer_start(on->tick, 1);
+	}
+}
+
+static void resume_tick(void *arg)
+{
+	struct watcher *on = arg;
+
+	sc_client_resume(on->client);
+}
+
+TEST(each_message_may_pause)
+{
+	begin(script_five);
+	w.act = one_act;
+	CHECK_OK(sc_timer_new(w.loop, resume_tick, &w, &w.tick, &err), &err);
+	watcher_run(&w, url);
+	finish("open t:a t:b t:c t:d t:e lost:1000 end:unavailable");
+}
+
+static void script_pong_between(struct peer *p)
+{
+	PEER_CHECK(p, peer_accept_upgrade(p));
+	PEER_CHECK(p, peer_write(p, "\x81\1a\x81\1b\x8a\x08\1\0\0\0\0\0\0\0\x81\1c", 19));
+	PEER_CHECK(p, peer_close(p, 1000, ""));
+}
+
+static void pong_act(struct watcher *on, const char *word)
+{
+	if (!strcmp(word, "t:a"))
+		sc_client_pause(on->client);
+	else if (!strcmp(word, "pong"))
+		sc_client_resume(on->client);
+}
+
+TEST(resumed_in_a_hook_the_order_stays)
+{
+	begin(script_pong_between);
+	w.act = pong_act;
+	watcher_run(&w, url);
+	finish("open t:a pong t:b t:c lost:1000 end:unavailable");
+}
+
 static void script_unread(struct peer *p)
 {
 	char payload[126];
@@ -637,10 +734,13 @@ static void script_send_and_reset(struct peer *p)
 	setsockopt(p->conn, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
 }
 
+static clock_t cpu_at_pause;
+
 static void late_resume(void *arg)
 {
 	struct watcher *on = arg;
 
+	CHECK((clock() - cpu_at_pause) * 1000 / CLOCKS_PER_SEC < 70); /* the hung-up socket keeps nobody busy */
 	if (on->client && sc_client_is_open(on->client) && !peer.fault[0])
 		sc_client_resume(on->client);
 }
@@ -650,7 +750,8 @@ static void pause_act(struct watcher *on, const char *word)
 	if (!strcmp(word, "open")) {
 		sc_client_pause(on->client);
 		sc_client_send(on->client, SC_SPAN("gone"), false, NULL);
-		sc_timer_start(on->tick, 100);
+		cpu_at_pause = clock();
+		sc_timer_start(on->tick, 150);
 	}
 }
 

@@ -61,6 +61,7 @@ static inline void watcher_message(void *arg, const struct sc_client_message *m)
 	struct watcher *w = arg;
 	char word[200];
 
+	CHECK(!sc_client_paused(w->client));
 	w->count++;
 	if (w->count_only)
 		return;
