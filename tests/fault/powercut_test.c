@@ -389,8 +389,8 @@ static pid_t start_worker(struct work *w, int number, struct shared *shared)
 	return pid;
 }
 
-/* Every power cut of the recorded run. */
-static void cut_power(const char *name)
+/* Every power cut of the recorded run, in which at least SPLITS blocks are not the last of their commits. */
+static void cut_power(const char *name, size_t splits)
 {
 	struct shared *shared = mmap(NULL, WORKERS * sizeof(*shared), PROT_READ | PROT_WRITE,
 				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -411,6 +411,7 @@ static void cut_power(const char *name)
 	expect_load(&w.trace, &w.expect, wrong, sizeof(wrong));
 	CHECK_STR(wrong, "");
 	CHECK(w.expect.last > 0);
+	CHECK(w.expect.split >= splits);
 	for (int i = 0; i < WORKERS; i++)
 		pids[i] = start_worker(&w, i, &shared[i]);
 	for (int i = 0; i < WORKERS; i++) {
@@ -464,7 +465,7 @@ static void start_append(struct run *run, const char *source)
 	run_start(run, source ? with : plain);
 }
 
-/* One commit, most likely: COUNT rows of about SIZE bytes at once, and their acknowledgements. */
+/* One commit: COUNT rows of about SIZE bytes at once, and their acknowledgements. */
 static void commit(struct run *run, int writer, size_t count, size_t size)
 {
 	static unsigned long long n;
@@ -487,7 +488,7 @@ static void commit(struct run *run, int writer, size_t count, size_t size)
 		CHECK(sc_bytes_puts(&text, "\"}\n") == 0);
 	}
 	count += run->lines;
-	run_feed(run, text.data, text.len);
+	run_feed_at_once(run, text.data, text.len);
 	sc_bytes_done(&text);
 	run_wait_lines(run, count);
 }
@@ -531,6 +532,7 @@ TEST(one_appender_with_small_and_large_commits)
 
 	record_start("sizes");
 	create("8M");
+	setenv("SC_RECORD_SYNC_MS", "30", 1);
 	start_append(&a, NULL);
 	commit(&a, 1, 1, 40);
 	commit(&a, 1, 1, 700);
@@ -538,12 +540,14 @@ TEST(one_appender_with_small_and_large_commits)
 	commit(&a, 1, 3, 40);
 	commit(&a, 1, 20, 1000);
 	commit(&a, 1, 1, 5000);
-	commit(&a, 1, 40, 8000); /* over 256 KiB: more than one block */
+	commit(&a, 1, 100,
+	       8000); /* the second commit of these is over 256 KiB: more than one block */
 	commit(&a, 1, 1, 40);
 	commit(&a, 1, 2, 300000); /* a row longer than a block */
 	commit(&a, 1, 1, 40);
 	CHECK_INT(run_end(&a), 0);
-	cut_power("sizes");
+	unsetenv("SC_RECORD_SYNC_MS");
+	cut_power("sizes", 2);
 }
 
 TEST(new_journals)
@@ -560,7 +564,7 @@ TEST(new_journals)
 		}
 		CHECK_INT(run_end(&a), 0);
 	}
-	cut_power("rotation");
+	cut_power("rotation", 0);
 }
 
 TEST(two_appenders_in_turn)
@@ -578,7 +582,7 @@ TEST(two_appenders_in_turn)
 	}
 	CHECK_INT(run_end(&a), 0);
 	CHECK_INT(run_end(&b), 0);
-	cut_power("two");
+	cut_power("two", 0);
 }
 
 TEST(trims_and_a_reindex)
@@ -600,7 +604,7 @@ TEST(trims_and_a_reindex)
 	start_append(&a, NULL);
 	commit(&a, 1, 2, 80);
 	CHECK_INT(run_end(&a), 0);
-	cut_power("trim");
+	cut_power("trim", 0);
 }
 
 TEST(a_source_moves_with_its_rows)
@@ -621,7 +625,7 @@ TEST(a_source_moves_with_its_rows)
 	trim("120");
 	commit(&b, 1, 60, 100);
 	CHECK_INT(run_end(&b), 0);
-	cut_power("source");
+	cut_power("source", 0);
 }
 
 static pid_t owner;

@@ -108,6 +108,7 @@ static void take_write(struct expect *e, const struct rec *rec)
 	       sc_block_size(&block) <= rec->data_len - at) {
 		if (block.rows && !block.more && block.last < ROWS_MAX)
 			e->rows[block.last].ends = true;
+		e->split += block.more;
 		at += sc_block_size(&block);
 	}
 }

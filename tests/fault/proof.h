@@ -21,6 +21,7 @@ struct expect {
 	struct told *rows;    /* by offset */
 	uint64_t last;        /* the highest that was ever acknowledged */
 	struct sc_bytes text; /* the lines themselves */
+	size_t split;         /* commits of more than one block */
 };
 /* Everything that was acknowledged in a trace; the texts are borrowed from it. */
 void expect_load(const struct trace *trace, struct expect *ret_expect, char *ret_wrong, size_t size);

@@ -1,8 +1,9 @@
 /*
  * record_preload.c: an LD_PRELOAD shim that writes down every change to one folder, and every acknowledgement.
  *
- * SC_RECORD=FOLDER:TRACE (absolute). A change and its record happen under one lock between all processes, so that the trace has
- * the true order. What the program writes to stdout is an acknowledgement. See trace.h.
+ * SC_RECORD=FOLDER:TRACE (absolute). A change and its record happen under one lock between all processes, so
+ * that the trace has the true order. What the program writes to stdout is an acknowledgement. See trace.h.
+ * SC_RECORD_SYNC_MS makes syncs of files in memory as slow as those of a disk.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,6 +26,7 @@
 static char root[PATH_MAX];
 static size_t root_len;
 static int trace_fd = -1;
+static unsigned sync_us;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static ssize_t (*real_write)(int, const void *, size_t);
@@ -76,10 +78,12 @@ static void start(void)
 /* A sanitizer makes calls before there is an environment: the trace begins here, not at the first call. */
 __attribute__((constructor)) static void begin(void)
 {
-	const char *what = getenv("SC_RECORD");
+	const char *what = getenv("SC_RECORD"), *slow = getenv("SC_RECORD_SYNC_MS");
 	const char *colon = what ? strrchr(what, ':') : NULL;
 
 	start();
+	if (slow)
+		sync_us = (unsigned)atoi(slow) * 1000;
 	if (!colon || colon - what >= PATH_MAX)
 		return;
 	memcpy(root, what, (size_t)(colon - what));
@@ -382,6 +386,7 @@ static int do_sync(int fd, int (*sync_it)(int))
 	path = fd_path(fd, buf);
 	if (!path || fstat(fd, &st) < 0)
 		return sync_it(fd);
+	usleep(sync_us);
 	lock();
 	rc = sync_it(fd);
 	if (rc == 0 && S_ISDIR(st.st_mode))

@@ -111,6 +111,7 @@ void run_start(struct run *run, const char *const *argv)
 	run->in = in[1];
 	run->out = out[0];
 	fcntl(run->in, F_SETFL, O_NONBLOCK);
+	fcntl(run->in, F_SETPIPE_SZ, 1 << 20);
 }
 
 /* Take what it prints; false at the end of its output. */
@@ -152,6 +153,18 @@ void run_feed(struct run *run, const char *data, size_t len)
 			}
 		}
 	}
+}
+
+void run_feed_at_once(struct run *run, const char *data, size_t len)
+{
+	int status;
+
+	if (kill(run->pid, SIGSTOP) < 0 || waitpid(run->pid, &status, WUNTRACED) < 0 ||
+	    !WIFSTOPPED(status))
+		give_up("cannot stop a program");
+	if (write(run->in, data, len) != (ssize_t)len)
+		give_up("a pipe does not take %zu bytes", len);
+	kill(run->pid, SIGCONT);
 }
 
 void run_wait_lines(struct run *run, size_t lines)

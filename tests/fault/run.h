@@ -26,6 +26,8 @@ struct run {
 /* ARGV[0] is a program's name (sc-log), NULL at the end. */
 void run_start(struct run *run, const char *const *argv);
 void run_feed(struct run *run, const char *data, size_t len);
+/* At most 1 MiB, which it finds all at once: it is stopped meanwhile. */
+void run_feed_at_once(struct run *run, const char *data, size_t len);
 void run_wait_lines(struct run *run, size_t lines); /* until so many came out in all */
 int run_end(struct run *run);                       /* close its input; its exit status */
 /* All of it at once, empty input: the exit status. */
