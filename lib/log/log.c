@@ -43,10 +43,11 @@ static int check_folder(const char *path, struct sc_err *err)
 
 	if (!dir)
 		return create_failed(err, errno, path);
+	snprintf(inner, sizeof(inner), "%s/log.json", path);
+	if (access(inner, F_OK) == 0)
+		reason = "it exists already";
 	while (!reason && (entry = readdir(dir))) {
-		if (!strcmp(entry->d_name, "log.json"))
-			reason = "it exists already";
-		else if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") && strcmp(entry->d_name, "journal"))
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") && strcmp(entry->d_name, "journal"))
 			reason = "the folder exists and holds other files";
 	}
 	closedir(dir);

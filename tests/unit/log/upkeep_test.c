@@ -1,0 +1,331 @@
+/*
+ * upkeep_test: trim, verify, reindex, follow, read-only users, file systems. Goal: each does what log.h and follow.h say.
+ */
+#include <pthread.h>
+#include <sys/wait.h>
+
+#include "help.h"
+
+#include "base/clock.h"
+#include "log/follow.h"
+#include "log/log_internal.h"
+
+static struct sc_log *filled(uint64_t journal_bytes, uint64_t rows)
+{
+	struct sc_log *log;
+
+	log_new(journal_bytes);
+	log = open_log(SC_LOG_APPEND);
+	for (uint64_t i = 1; i <= rows; i += 3)
+		CHECK_OK(append_n(log, i, i + 2 <= rows ? 3 : rows - i + 1, NULL), &err);
+	return log;
+}
+
+static size_t count_journals(void)
+{
+	DIR *dir = opendir(in_log("journal"));
+	struct dirent *entry;
+	size_t n = 0;
+
+	while ((entry = readdir(dir)))
+		n += entry->d_name[0] == '0';
+	closedir(dir);
+	return n;
+}
+
+TEST(trim_is_exact_and_lasts)
+{
+	struct sc_log *log = filled(4 << 10, 900), *other = open_log(SC_LOG_READ);
+	struct sc_reader *reader = NULL, *late = NULL;
+	struct sc_log_state state;
+	size_t before = count_journals();
+
+	CHECK_OK(sc_reader_open(other, 0, &late, &err), &err);
+	static const uint64_t floors[] = { 2, 3, 40, 41, 300, 555, 900, 901 };
+
+	for (size_t i = 0; i < sizeof(floors) / sizeof(floors[0]); i++) {
+		uint64_t floor = floors[i];
+
+		CHECK_OK(sc_log_trim(log, floor, &err), &err);
+		for (int lost = 0; lost < 2; lost++) {
+			CHECK_OK(sc_log_state(log, &state, &err), &err);
+			CHECK_INT(state.first_offset, floor);
+			CHECK_INT(state.next_offset, 901);
+			CHECK_INT(state.rows, 901 - floor);
+			check_holds(log, floor, 900);
+			CHECK_INT(sc_reader_open(log, floor - 1, &reader, &err), SC_E_REFUSED);
+			CHECK(strstr(err.fields, "\"why\":\"evicted\"") != NULL);
+			CHECK_INT(state.journals, count_journals());
+			sc_log_close(log);
+			if (lost == 0)
+				drop_index();
+			log = open_log(SC_LOG_APPEND);
+		}
+	}
+	CHECK(count_journals() < before && count_journals() >= 1);
+	CHECK_INT(state.first_us, 0);
+	/* an open reader that is left behind is told, not skipped ahead */
+	{
+		struct sc_run run;
+		int rc;
+
+		while ((rc = sc_reader_next(late, 0, &run, &err)) == 1)
+			;
+		CHECK_INT(rc, SC_E_REFUSED);
+		CHECK(strstr(err.fields, "\"why\":\"evicted\"") != NULL);
+	}
+	CHECK_INT(sc_log_trim(log, 902, &err), SC_E_REFUSED);
+	CHECK_OK(append_n(log, 901, 1, NULL), &err);
+	check_holds(log, 901, 901);
+	sc_reader_close(late);
+	sc_log_close(other);
+	sc_log_close(log);
+	log_done();
+}
+
+TEST(trim_killed_before_unlink)
+{
+	struct sc_log *log = filled(4 << 10, 900);
+	char kept[300];
+	size_t before = count_journals();
+
+	/* the floor is on disk, the journals are still there */
+	snprintf(kept, sizeof(kept), "%s/kept", log_dir);
+	CHECK_OK(sc_log_trim(log, 450, &err), &err);
+	copy_file(in_log("log.json"), kept);
+	sc_log_close(log);
+	log_done();
+	log = filled(4 << 10, 900);
+	sc_log_close(log);
+	{
+		/* the same floor in this log's own log.json */
+		struct sc_settings s;
+
+		sc_settings_init(&s);
+		CHECK_OK(sc_settings_read(log_path, &s, &err), &err);
+		s.floor = (struct sc_floor){ 450, 449, 0 };
+		CHECK_OK(sc_settings_write(log_path, &s, &err), &err);
+		sc_settings_done(&s);
+	}
+	drop_index();
+	CHECK_INT(count_journals(), before);
+	log = open_log(SC_LOG_APPEND);
+	check_holds(log, 450, 900);
+	CHECK_OK(sc_log_trim(log, 451, &err), &err);
+	CHECK(count_journals() < before);
+	check_holds(log, 451, 900);
+	sc_log_close(log);
+	log_done();
+}
+
+TEST(verify_proves_and_finds)
+{
+	struct sc_log *log = filled(4 << 10, 900);
+	struct sc_log_proof all, part, again;
+	char hash[33];
+	int fd;
+
+	CHECK_OK(sc_log_verify(log_path, 0, 0, &all, &err), &err);
+	CHECK_INT(all.rows, 900);
+	CHECK_INT(all.first, 1);
+	CHECK_INT(all.last, 900);
+	CHECK_INT(strlen(all.hash), 32);
+	CHECK_INT(all.orphans, 0);
+	CHECK_OK(sc_log_verify(log_path, 100, 199, &part, &err), &err);
+	CHECK_INT(part.rows, 100);
+	CHECK(strcmp(part.hash, all.hash) != 0);
+	/* the hash is of the lines alone: a log with other commits has the same */
+	sc_log_close(log);
+	snprintf(hash, sizeof(hash), "%s", all.hash);
+	log_done();
+	log_new(0);
+	log = open_log(SC_LOG_APPEND);
+	CHECK_OK(append_n(log, 1, 900, NULL), &err);
+	CHECK_OK(sc_log_verify(log_path, 0, 0, &again, &err), &err);
+	CHECK_STR(again.hash, hash);
+	CHECK_OK(sc_log_verify(log_path, 100, 199, &again, &err), &err);
+	CHECK_STR(again.hash, part.hash);
+	fd = open(in_log("journal/stray"), O_CREAT | O_WRONLY, 0600);
+	close(fd);
+	CHECK_OK(sc_log_verify(log_path, 0, 0, &again, &err), &err);
+	CHECK_INT(again.orphans, 1);
+	sc_log_close(log);
+	log_done();
+}
+
+TEST(verify_finds_every_flip)
+{
+	struct sc_log *log = filled(0, 9);
+	struct sc_log_proof proof;
+	struct sc_log_state state;
+	int fd = open(last_journal(), O_RDWR);
+	char byte;
+	off_t at;
+
+	CHECK_OK(sc_log_state(log, &state, &err), &err);
+	for (at = 0; pread(fd, &byte, 1, at) == 1; at++) {
+		char was = byte;
+
+		if (at > 400 && !byte)
+			break; /* the zeros behind the end */
+		byte = (char)(byte ^ 4);
+		CHECK(pwrite(fd, &byte, 1, at) == 1);
+		CHECK_INT(sc_log_verify(log_path, 0, 0, &proof, &err), SC_E_DATA);
+		CHECK(pwrite(fd, &was, 1, at) == 1);
+	}
+	CHECK_OK(sc_log_verify(log_path, 0, 0, &proof, &err), &err);
+	close(fd);
+	sc_log_close(log);
+	log_done();
+}
+
+TEST(reindex_under_appenders)
+{
+	struct sc_log *log = filled(4 << 10, 30);
+
+	for (uint64_t i = 31; i < 60; i++) {
+		CHECK_OK(sc_log_reindex(log_path, &err), &err);
+		CHECK_OK(append_n(log, i, 1, NULL), &err);
+		check_holds(log, 1, i);
+	}
+	sc_log_close(log);
+	log_done();
+}
+
+static void *append_soon(void *arg)
+{
+	struct sc_log *log = NULL;
+	struct sc_err mine;
+
+	(void)arg;
+	usleep(30000);
+	if (sc_log_open(log_path, SC_LOG_APPEND, &log, &mine) == 0)
+		append_n(log, 100, 1, NULL);
+	sc_log_close(log);
+	return NULL;
+}
+
+TEST(follow_wakes)
+{
+	struct sc_log *log = filled(0, 3), *reader_log = open_log(SC_LOG_READ);
+	struct sc_follow *follow = NULL;
+	int pipe_fds[2];
+
+	CHECK(pipe(pipe_fds) == 0);
+	CHECK_OK(sc_follow_open(reader_log, &follow, &err), &err);
+	CHECK(sc_follow_fd(follow) >= 0);
+	CHECK_INT(sc_follow_wait(follow, -1, 0, &err), 0);
+	CHECK_INT(sc_follow_wait(follow, -1, 20, &err), 0);
+	for (int round = 0; round < 6; round++) {
+		pthread_t thread;
+		int64_t start = sc_mono_us();
+
+		if (round == 3)
+			CHECK_OK(sc_log_reindex(log_path, &err), &err); /* the watched file is another one now */
+		if (round == 4)
+			drop_index();
+		CHECK(pthread_create(&thread, NULL, append_soon, NULL) == 0);
+		CHECK_INT(sc_follow_wait(follow, -1, 5000, &err), 1);
+		CHECK(sc_mono_us() - start < 700000); /* woken, not by the slow look */
+		pthread_join(thread, NULL);
+	}
+	CHECK(write(pipe_fds[1], "x", 1) == 1);
+	CHECK_INT(sc_follow_wait(follow, pipe_fds[0], 5000, &err), 0);
+	sc_follow_close(follow);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+	sc_log_close(reader_log);
+	sc_log_close(log);
+	log_done();
+}
+
+/* A user who may read only: no index, then an index made by somebody else, then growth. */
+static int read_as_nobody(uint64_t to, bool refuse_append)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		struct sc_log *log = NULL;
+		struct sc_bytes got, want;
+		uint64_t at;
+
+		if (setgid(65534) < 0 || setuid(65534) < 0)
+			_exit(77);
+		sc_bytes_init(&got, 1 << 24);
+		sc_bytes_init(&want, 1 << 24);
+		want_lines(1, to, &want);
+		if (sc_log_open(log_path, SC_LOG_READ, &log, &err) < 0 || read_all(log, 1, 0, &got) < 0)
+			_exit(1);
+		if (got.len != want.len || memcmp(got.data, want.data, got.len))
+			_exit(2);
+		if (sc_log_source(log, SC_SPAN("none"), &at, &err) != 0)
+			_exit(3);
+		if (sc_log_count_from(log, 5, &at, &err) < 0 || at != to - 4)
+			_exit(4);
+		sc_log_close(log);
+		log = NULL;
+		if (refuse_append && sc_log_open(log_path, SC_LOG_APPEND, &log, &err) != SC_E_NOAUTH)
+			_exit(5);
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(read_only_user)
+{
+	struct sc_log *log;
+
+	if (getuid() != 0)
+		return; /* cannot become another user */
+	log = filled(4 << 10, 300);
+	chmod(log_dir, 0755);
+	sc_log_close(log);
+	CHECK_INT(read_as_nobody(300, true), 0);
+	drop_index();
+	CHECK_INT(read_as_nobody(300, true), 0);
+	CHECK(access(in_log("index.mdb"), F_OK) < 0);
+	log = open_log(SC_LOG_APPEND);
+	CHECK_OK(append_n(log, 301, 3, NULL), &err);
+	CHECK_INT(read_as_nobody(303, true), 0);
+	sc_log_close(log);
+	log_done();
+}
+
+TEST(network_file_systems)
+{
+	CHECK_STR(sc_netfs_name(0x6969), "NFS");
+	CHECK_STR(sc_netfs_name(0xff534d42), "CIFS");
+	CHECK_STR(sc_netfs_name(0xffffffffff534d42ull), "CIFS"); /* f_type is signed on some machines */
+	CHECK_STR(sc_netfs_name(0x65735546), "FUSE");
+	CHECK(sc_netfs_name(0xef53) == NULL);     /* ext4 */
+	CHECK(sc_netfs_name(0x01021994) == NULL); /* tmpfs */
+	CHECK(sc_netfs_name(0x9123683e) == NULL); /* btrfs */
+	CHECK(sc_netfs_name(0x58465342) == NULL); /* xfs */
+	CHECK(sc_netfs_name(0x794c7630) == NULL); /* overlay */
+}
+
+TEST(create_refusals)
+{
+	struct sc_log *log = filled(0, 3);
+	char path[300];
+
+	sc_log_close(log);
+	CHECK_INT(sc_log_create(log_path, &(struct sc_log_settings){ .message_max = 0 }, &err), SC_E_CANTCREAT);
+	CHECK(strstr(err.reason, "exists already") != NULL);
+	log = open_log(SC_LOG_READ);
+	check_holds(log, 1, 3);
+	sc_log_close(log);
+	log = NULL;
+	snprintf(path, sizeof(path), "%s/nothing", log_dir);
+	CHECK_INT(sc_log_open(path, SC_LOG_READ, &log, &err), SC_E_NOLOG);
+	CHECK(strstr(err.next, "sc-log create") != NULL);
+	CHECK_INT(sc_log_open(log_dir, SC_LOG_READ, &log, &err), SC_E_NOLOG);
+	snprintf(path, sizeof(path), "%s/a/b", log_dir);
+	CHECK_INT(sc_log_create(path, &(struct sc_log_settings){ .message_max = 0 }, &err), SC_E_CANTCREAT);
+	snprintf(path, sizeof(path), "%s/bad", log_dir);
+	CHECK_INT(sc_log_create(path, &(struct sc_log_settings){ .schema = SC_SPAN("{}") }, &err), SC_E_CONFIG);
+	CHECK(access(path, F_OK) < 0);
+	log_done();
+}
