@@ -44,7 +44,7 @@ struct sc_subscriber {
 	enum sc_pending pending;
 	struct sc_ring_at pending_at;
 	uint64_t pending_want, pending_count;
-	size_t pending_bytes;
+	struct sc_span pending_frames;
 
 	uint64_t held_pos;           /* where it was when the pump began to wait */
 	uint64_t tick_want;          /* and at the last tick */

@@ -238,9 +238,10 @@ static enum sc_next next_from_log(struct sc_subscriber *sub, size_t max, struct 
 		forward(sub, line);
 		count++;
 	}
-	/* What was framed before a failure is good; the failure comes again. */
 	if (rc < 0 && !count)
 		return fail(sub, rc, err);
+	if (rc < 0)
+		sc_err_clear(err); /* what was framed before the failure is good; it comes again */
 	if (!count) {
 		/* Nothing is left below the ring: rows were trimmed away, or offsets skipped. */
 		sub->want = sc_ring_tail(stream->ring)->last + 1;
@@ -249,8 +250,7 @@ static enum sc_next next_from_log(struct sc_subscriber *sub, size_t max, struct 
 	sub->pending = SC_PENDING_LOG;
 	sub->pending_want = last + 1;
 	sub->pending_count = count;
-	sub->pending_bytes = stream->scratch.len;
-	*ret_frames = sc_span(stream->scratch.data, stream->scratch.len);
+	sub->pending_frames = *ret_frames = sc_span(stream->scratch.data, stream->scratch.len);
 	return SC_NEXT_DATA;
 }
 
@@ -262,7 +262,7 @@ static enum sc_next next_from_ring(struct sc_subscriber *sub, size_t max, struct
 	}
 	sub->pending = SC_PENDING_RING;
 	sub->pending_count = sub->pending_at.number - sub->at.number;
-	sub->pending_bytes = ret_frames->len;
+	sub->pending_frames = *ret_frames;
 	return SC_NEXT_DATA;
 }
 
@@ -349,6 +349,8 @@ static enum sc_next filter_log(struct sc_subscriber *sub, struct filter *f, size
 	}
 	if (rc < 0 && !f->count)
 		return fail(sub, rc, err);
+	if (rc < 0)
+		sc_err_clear(err);
 	if (!f->count) {
 		if (rc == 0)
 			sub->want = sc_ring_tail(stream->ring)->last + 1;
@@ -388,8 +390,7 @@ static enum sc_next next_filtered(struct sc_subscriber *sub, size_t max, struct 
 	if (next != SC_NEXT_DATA)
 		return next;
 	sub->pending_count = f.count;
-	sub->pending_bytes = stream->scratch.len;
-	*ret_frames = sc_span(stream->scratch.data, stream->scratch.len);
+	sub->pending_frames = *ret_frames = sc_span(stream->scratch.data, stream->scratch.len);
 	return SC_NEXT_DATA;
 }
 
@@ -426,9 +427,9 @@ enum sc_next sc_subscriber_next(struct sc_subscriber *sub, size_t max, struct sc
 	}
 }
 
-enum sc_next sc_subscriber_message(struct sc_subscriber *sub, struct sc_message *ret_message, struct sc_err *err)
+enum sc_next sc_subscriber_message(struct sc_subscriber *sub, struct sc_delivery *ret_message, struct sc_err *err)
 {
-	struct sc_message m = { 0 };
+	struct sc_delivery m = { 0 };
 	struct sc_span frame;
 	enum sc_next next;
 	size_t head;
@@ -443,7 +444,7 @@ enum sc_next sc_subscriber_message(struct sc_subscriber *sub, struct sc_message 
 		}
 		sub->pending = SC_PENDING_RING;
 		sub->pending_count = 1;
-		sub->pending_bytes = m.payload.len;
+		sub->pending_frames = m.payload;
 	} else {
 		next = sc_subscriber_next(sub, 1, &frame, err);
 		if (next != SC_NEXT_DATA)
@@ -479,9 +480,58 @@ void sc_subscriber_sent(struct sc_subscriber *sub)
 	}
 	if (sub->pending != SC_PENDING_GREETING) {
 		stats->messages_out += sub->pending_count;
-		stats->bytes_out += sub->pending_bytes;
+		stats->bytes_out += sub->pending_frames.len;
 	}
 	sub->pending = SC_PENDING_NONE;
+	sub->stalled = false;
+}
+
+/* Over that many messages of the ring that the filter lets through: they were there a moment ago. */
+static void skip_matches(struct sc_subscriber *sub, uint64_t count)
+{
+	struct sc_ring_at after;
+	struct sc_span payload;
+
+	while (count > 0 && sc_ring_message(sub->stream->ring, &sub->at, &payload, &after)) {
+		if (sc_where_match(sub->where, message_of(payload, sub->stream->triples)) != 0)
+			count--;
+		sub->at = after;
+	}
+}
+
+void sc_subscriber_sent_part(struct sc_subscriber *sub, size_t bytes)
+{
+	struct sc_stream_stats *stats = &sub->stream->stats;
+	uint64_t count = 0, last = 0;
+	size_t at = 0, head;
+
+	if (bytes >= sub->pending_frames.len) {
+		sc_subscriber_sent(sub);
+		return;
+	}
+	if (sub->pending != SC_PENDING_RING && sub->pending != SC_PENDING_LOG)
+		return; /* a greeting is one frame: it went whole or not at all */
+	while (at < bytes) {
+		const char *frame = sub->pending_frames.data + at;
+		size_t payload = (size_t)sc_head_payload((const unsigned char *)frame, &head);
+
+		last = sc_ring_offset_of(frame + head, payload);
+		at += head + payload;
+		count++;
+	}
+	if (!count)
+		return;
+	if (sub->pending == SC_PENDING_LOG) {
+		sub->want = last + 1; /* still pending: the reader is ahead, and is opened again */
+	} else if (!sub->where) {
+		sub->at.pos += at;
+		sub->at.number += count;
+		sub->at.last = last;
+	} else {
+		skip_matches(sub, count);
+	}
+	stats->messages_out += count;
+	stats->bytes_out += at;
 	sub->stalled = false;
 }
 

@@ -35,16 +35,18 @@ enum sc_next {
 /* Whole frames, at most MAX bytes or one longer frame. Until sc_subscriber_sent the same is handed out again. */
 enum sc_next sc_subscriber_next(struct sc_subscriber *sub, size_t max, struct sc_span *ret_frames, struct sc_err *err);
 
-struct sc_message {
+struct sc_delivery {
 	bool greeting;
 	bool has_offset;
 	uint64_t offset;
 	struct sc_span payload;  /* of the frame */
 };
-enum sc_next sc_subscriber_message(struct sc_subscriber *sub, struct sc_message *ret_message, struct sc_err *err);
+enum sc_next sc_subscriber_message(struct sc_subscriber *sub, struct sc_delivery *ret_message, struct sc_err *err);
 
 /* The span was written (to the socket, or to a buffer before it). */
 void sc_subscriber_sent(struct sc_subscriber *sub);
+/* Only its first BYTES were, which are whole frames: the rest comes again from sc_subscriber_next. */
+void sc_subscriber_sent_part(struct sc_subscriber *sub, size_t bytes);
 
 struct sc_close {
 	int code;

@@ -94,11 +94,11 @@ int sc_rows_lines(struct sc_rows *r, const struct sc_data *row, struct sc_bytes 
 {
 	struct run run = { r, row, out, 0 };
 	size_t before = out->len;
-	bool keep = true;
+	enum sc_jq_answer answer = SC_JQ_KEEP;
 	int rc = 0;
 
 	if (r->jq) {
-		rc = sc_jq_filter(r->jq, row->msg, &keep, take_result, &run, err);
+		rc = sc_jq_pass(r->jq, row->msg, take_result, &run, &answer, err);
 		if (rc < 0) {
 			out->len = before;
 			if (row->has_offset)
@@ -106,7 +106,7 @@ int sc_rows_lines(struct sc_rows *r, const struct sc_data *row, struct sc_bytes 
 			return rc;
 		}
 	}
-	if (keep && put_row(&run) < 0) {
+	if (answer == SC_JQ_KEEP && put_row(&run) < 0) {
 		out->len = before;
 		return sc_err_nomem(err, "cannot keep a row");
 	}

@@ -1,0 +1,233 @@
+/* serve/app.c: the server as a whole: set up, signals, end. */
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "serve/app.h"
+
+#define TICK_MS 1000
+#define KEEP_ALIVE_TICKS 15u
+
+void sc_app_say(const struct sc_app *app, enum sc_level level, const char *format, ...)
+{
+	char text[1600];
+	va_list args;
+
+	if (!app->o->say)
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	app->o->say(level, NULL, "%s", text);
+}
+
+void sc_app_fail(struct sc_app *app, const struct sc_err *err)
+{
+	if (app->rc == 0) {
+		app->rc = err->code;
+		app->err = *err;
+	}
+	sc_app_end(app, SC_CLOSE_FAILED, "the server failed");
+}
+
+static void on_shut_down(void *arg)
+{
+	sc_loop_stop(((struct sc_app *)arg)->loop);
+}
+
+void sc_app_end(struct sc_app *app, int code, const char *reason)
+{
+	if (app->ending)
+		return;
+	app->ending = true;
+	sc_server_shutdown(app->server, code, reason, app->o->grace_ms, on_shut_down, app);
+}
+
+struct sc_host *sc_app_host(const struct sc_app *app, struct sc_span name)
+{
+	for (size_t i = 0; i < app->host_count; i++)
+		if (sc_span_is(name, app->hosts[i].name))
+			return &app->hosts[i];
+	return NULL;
+}
+
+static void on_signal(void *arg, int signo)
+{
+	struct sc_app *app = arg;
+
+	if (app->signo) { /* the second one ends it now */
+		sc_loop_stop(app->loop);
+		return;
+	}
+	app->signo = signo;
+	sc_app_say(app, SC_INFO, "ending on signal %d", signo);
+	sc_app_end(app, SC_CLOSE_SHUTDOWN, "server shutting down");
+}
+
+static void on_reload(void *arg, int signo)
+{
+	struct sc_app *app = arg;
+	struct sc_err err;
+	char line[1200];
+
+	(void)signo;
+	if (app->o->server.cert && sc_server_reload_tls(app->server, &err) < 0) {
+		sc_err_line(&err, line, sizeof(line));
+		sc_app_say(app, SC_WARNING, "%s; the old certificate stays", line);
+	}
+	if (app->tokens && sc_tokens_refresh(app->tokens, &err) < 0) {
+		sc_err_line(&err, line, sizeof(line));
+		sc_app_say(app, SC_WARNING, "%s; the old tokens stay", line);
+	}
+}
+
+static void on_tick(void *arg)
+{
+	struct sc_app *app = arg;
+
+	for (size_t i = 0; i < app->host_count; i++)
+		sc_stream_tick(app->hosts[i].stream);
+	if (++app->ticks % KEEP_ALIVE_TICKS == 0)
+		sc_events_keep_alive(app);
+	sc_timer_start(app->tick, TICK_MS);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct sc_span *x = a, *y = b;
+	size_t len = x->len < y->len ? x->len : y->len;
+	int order = len ? memcmp(x->data, y->data, len) : 0;
+
+	return order ? order : (x->len > y->len) - (x->len < y->len);
+}
+
+static int open_hosts(struct sc_app *app, struct sc_err *err)
+{
+	size_t count = app->o->stream_count;
+
+	app->hosts = sc_calloc(count, sizeof(*app->hosts));
+	app->names = sc_calloc(count, sizeof(*app->names));
+	if (!app->hosts || !app->names)
+		return sc_err_nomem(err, "cannot serve");
+	for (size_t i = 0; i < count; i++) {
+		struct sc_host *host = &app->hosts[i];
+		int rc = sc_host_open(app, app->o->streams[i], host, err);
+
+		if (rc < 0)
+			return rc;
+		if (sc_app_host(app, sc_span_str(host->name))) {
+			app->host_count++;
+			sc_err_set(err, SC_E_USAGE, "cannot serve", "another stream has that name");
+			sc_err_on(err, "stream", host->name);
+			return sc_err_next(err, "name one of them otherwise: NAME=LOG");
+		}
+		app->host_count++;
+		app->names[i] = sc_span_str(host->name);
+	}
+	qsort(app->names, count, sizeof(*app->names), compare_names);
+	return 0;
+}
+
+static int put_ready(const struct sc_app *app, struct sc_bytes *out)
+{
+	int rc = sc_bytes_putf(out, "{\"event\":\"ready\",\"pid\":%ld,\"port\":%d,\"addresses\":[", (long)getpid(),
+			       sc_server_port(app->server));
+	const char *address;
+
+	for (size_t i = 0; rc == 0 && (address = sc_server_address(app->server, i)); i++) {
+		rc = i ? sc_bytes_putc(out, ',') : 0;
+		if (rc == 0)
+			rc = sc_bytes_put_json(out, sc_span_str(address));
+	}
+	if (rc == 0)
+		rc = sc_bytes_puts(out, "],\"streams\":[");
+	for (size_t i = 0; rc == 0 && i < app->host_count; i++) {
+		rc = i ? sc_bytes_putc(out, ',') : 0;
+		if (rc == 0)
+			rc = sc_bytes_put_json(out, app->names[i]);
+	}
+	return rc < 0 ? rc : sc_bytes_puts(out, "]}\n");
+}
+
+/* Tell the world that it listens: in words on stderr, as JSON on the descriptor asked for. */
+static int tell_ready(struct sc_app *app, struct sc_err *err)
+{
+	struct sc_bytes line;
+	const char *address;
+	int rc = 0;
+
+	sc_bytes_init(&line, 1 << 20);
+	if (put_ready(app, &line) < 0) {
+		rc = sc_err_nomem(err, "cannot tell that it is ready");
+	} else if (app->o->ready_fd >= 0) {
+		rc = sc_write_all(app->o->ready_fd, line.data, line.len, "ready", err);
+		close(app->o->ready_fd);
+	}
+	if (rc == 0 && app->o->say) {
+		/* the JSON line without its braces and newline is the message's fields */
+		line.data[line.len - 2] = 0;
+		for (size_t i = 0; (address = sc_server_address(app->server, i)); i++)
+			app->o->say(SC_NOTICE, i ? NULL : line.data + 1, "listening on %s, %zu stream%s", address,
+				    app->host_count, app->host_count == 1 ? "" : "s");
+	}
+	sc_bytes_done(&line);
+	return rc;
+}
+
+static int set_up(struct sc_app *app, struct sc_err *err)
+{
+	int rc = sc_loop_new(&app->loop, err);
+
+	if (rc == 0 && app->o->token_file)
+		rc = sc_tokens_open(app->o->token_file, &app->tokens, err);
+	if (rc == 0)
+		rc = open_hosts(app, err);
+	if (rc == 0)
+		rc = sc_timer_new(app->loop, on_tick, app, &app->tick, err);
+	if (rc == 0)
+		rc = sc_loop_signal(app->loop, SIGINT, on_signal, app, err);
+	if (rc == 0)
+		rc = sc_loop_signal(app->loop, SIGTERM, on_signal, app, err);
+	if (rc == 0)
+		rc = sc_loop_signal(app->loop, SIGHUP, on_reload, app, err);
+	if (rc == 0)
+		rc = sc_server_new(app->loop, &app->o->server, &sc_visit_hooks, app, &app->server, err);
+	for (size_t i = 0; rc == 0 && i < app->host_count; i++)
+		rc = sc_host_start(&app->hosts[i], err);
+	if (rc == 0)
+		rc = tell_ready(app, err);
+	return rc;
+}
+
+int sc_serve_run(const struct sc_serve_options *options, int *ret_signo, struct sc_err *err)
+{
+	struct sc_app app = { .o = options, .started_us = sc_wall_us() };
+	int rc;
+
+	sc_bytes_init(&app.body, 64u << 20);
+	rc = set_up(&app, err);
+	if (rc == 0) {
+		sc_timer_start(app.tick, TICK_MS);
+		rc = sc_loop_run(app.loop, err);
+	}
+	if (rc == 0 && app.rc < 0) {
+		rc = app.rc;
+		if (err)
+			*err = app.err;
+	}
+	sc_server_free(app.server);
+	for (size_t i = 0; i < app.host_count; i++)
+		sc_host_close(&app.hosts[i]);
+	sc_timer_free(app.tick);
+	sc_tokens_close(app.tokens);
+	sc_loop_free(app.loop);
+	sc_bytes_done(&app.body);
+	free(app.hosts);
+	free(app.names);
+	*ret_signo = app.signo;
+	return rc;
+}

@@ -1,0 +1,101 @@
+/* serve/publish.c: publishers over a WebSocket: their frames to the writer, its replies back. */
+#include <stdlib.h>
+
+#include "serve/app.h"
+#include "wire/head.h"
+
+/* What waits goes out first; what is not taken waits. */
+static void flush(struct sc_visit *v)
+{
+	size_t taken;
+
+	if (v->out_at == v->out.len)
+		return;
+	taken = sc_conn_write_frames(v->conn, v->out.data + v->out_at, v->out.len - v->out_at);
+	v->out_at += taken;
+	if (v->out_at < v->out.len) {
+		sc_conn_want_write(v->conn);
+		return;
+	}
+	sc_bytes_clear(&v->out);
+	v->out_at = 0;
+	if (v->out.cap > (1u << 20)) /* a reply to a great many rows: its memory is not kept */
+		sc_bytes_done(&v->out);
+}
+
+static void break_off(struct sc_visit *v)
+{
+	sc_conn_close(v->conn, SC_CLOSE_FAILED, SC_SPAN("the server failed"));
+}
+
+/* One reply, as a frame behind those that wait. At most SC_WRITER_FRAMES_MAX are ever outstanding. */
+static void reply(struct sc_visit *v, struct sc_span text)
+{
+	unsigned char head[SC_HEAD_MAX];
+	size_t head_len = sc_head_put(head, text.len);
+
+	if (v->out_at > 0) {
+		sc_bytes_drop(&v->out, v->out_at);
+		v->out_at = 0;
+	}
+	if (sc_bytes_put(&v->out, head, head_len) < 0 || sc_bytes_put(&v->out, text.data, text.len) < 0) {
+		break_off(v);
+		return;
+	}
+	flush(v);
+}
+
+void sc_publish_open(struct sc_visit *v)
+{
+	struct sc_bytes greeting;
+	struct sc_err err;
+
+	sc_bytes_init(&greeting, SIZE_MAX / 4);
+	if (sc_stream_greet(v->host->stream, &greeting, &err) < 0)
+		break_off(v);
+	else
+		reply(v, sc_span(greeting.data, greeting.len));
+	sc_bytes_done(&greeting);
+}
+
+void sc_publish_message(struct sc_visit *v, struct sc_span data)
+{
+	struct sc_bytes text;
+	struct sc_err err;
+	int rc;
+
+	if (v->publisher) {
+		rc = sc_publisher_frame(v->publisher, data, &err);
+		if (rc < 0)
+			break_off(v);
+		else if (rc == 1)
+			sc_conn_pause(v->conn);
+		return;
+	}
+	/* no log: nothing to wait for */
+	sc_bytes_init(&text, SIZE_MAX / 4);
+	if (sc_stream_publish(v->host->stream, data, &text, &err) < 0)
+		break_off(v);
+	else
+		reply(v, sc_span(text.data, text.len));
+	sc_bytes_done(&text);
+}
+
+void sc_publish_writable(struct sc_visit *v)
+{
+	flush(v);
+}
+
+void sc_publish_replies(struct sc_host *host)
+{
+	struct sc_writer_reply r;
+
+	while (sc_writer_next(host->writer, &r)) {
+		struct sc_visit *v = r.arg;
+
+		if (r.text.len > 0)
+			reply(v, r.text);
+		if (r.resume)
+			sc_conn_resume(v->conn);
+	}
+}

@@ -1,0 +1,72 @@
+/* Tokens: what a file may say, what a header allows, that a change of the file counts at once. */
+#include "serve/tokens.h"
+
+#include <unistd.h>
+
+#include "../check.h"
+#include "base/file.h"
+
+static void write_text(const char *path, const char *text)
+{
+	struct sc_err err;
+
+	CHECK_OK(sc_replace_file(path, text, strlen(text), 0600, false, &err), &err);
+}
+
+TEST(tokens_allow_what_they_say)
+{
+	char folder[] = "/tmp/sc-tokens-XXXXXX", path[64];
+	struct sc_tokens *t = NULL;
+	struct sc_err err;
+
+	CHECK(mkdtemp(folder) != NULL);
+	snprintf(path, sizeof(path), "%s/t", folder);
+	write_text(path, "# mine\nread r1\n\n  publish\tp1\r\nall a1\nbare\n");
+	CHECK_OK(sc_tokens_open(path, &t, &err), &err);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer r1")), SC_MAY_READ);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("bearer  p1")), SC_MAY_PUBLISH);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer a1")), SC_MAY_READ | SC_MAY_PUBLISH);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer bare")), SC_MAY_READ | SC_MAY_PUBLISH);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Basic dXNlcjpyMQ==")), SC_MAY_READ); /* user:r1 */
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Basic cjE=")), 0);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Basic !")), 0);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer r")), 0);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer")), 0);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("r1")), 0);
+	CHECK_INT(sc_tokens_allow(t, sc_span(NULL, 0)), 0);
+	CHECK_INT(sc_tokens_refresh(t, &err), 0);
+	write_text(path, "read r2\n");
+	CHECK_INT(sc_tokens_refresh(t, &err), 1);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer r1")), 0);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer r2")), SC_MAY_READ);
+	write_text(path, "write x\n");
+	CHECK_INT(sc_tokens_refresh(t, &err), SC_E_CONFIG);
+	CHECK_STR(err.reason, "line 1: the first word is none of read, publish, all");
+	CHECK_INT(sc_tokens_refresh(t, &err), 0); /* told once */
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer r2")), SC_MAY_READ);
+	sc_tokens_close(t);
+	unlink(path);
+	CHECK_INT(rmdir(folder), 0);
+}
+
+TEST(files_that_say_nothing_are_refused)
+{
+	char folder[] = "/tmp/sc-tokens-XXXXXX", path[64];
+	struct sc_tokens *t = NULL;
+	struct sc_err err;
+
+	CHECK(mkdtemp(folder) != NULL);
+	snprintf(path, sizeof(path), "%s/t", folder);
+	CHECK_INT(sc_tokens_open(path, &t, &err), SC_E_NOLOG);
+	write_text(path, "");
+	CHECK_INT(sc_tokens_open(path, &t, &err), SC_E_CONFIG);
+	write_text(path, "# nothing\n");
+	CHECK_INT(sc_tokens_open(path, &t, &err), SC_E_CONFIG);
+	write_text(path, "read one two\n");
+	CHECK_INT(sc_tokens_open(path, &t, &err), SC_E_CONFIG);
+	write_text(path, "read a\x01" "b\n");
+	CHECK_INT(sc_tokens_open(path, &t, &err), SC_E_CONFIG);
+	CHECK(!t);
+	unlink(path);
+	CHECK_INT(rmdir(folder), 0);
+}
