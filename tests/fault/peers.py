@@ -23,7 +23,8 @@ class Subscriber:
         self.inbox = b""
         self.greeted = False
         self.upgraded = False
-        self.stalled = 0
+        self.stalled_until = 0.0
+        self.narrow = False       # a small window: what it does not take stays with the server
         self.refusals = []
         self.lines = []           # since they were last taken
 
@@ -31,6 +32,8 @@ class Subscriber:
         self.close()
         s = socket.socket()
         s.settimeout(10)
+        if self.narrow:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         try:
             s.connect(("127.0.0.1", self.port))
             query = "" if self.next is None else f"?offset={self.next}"

@@ -144,8 +144,9 @@ class Server(Worker):
 
     def launch(self, name):
         ready, ready_in = os.pipe()
+        ring = self.world.random.choice(("64K", "64K", "1M", "16M"))
         self.programs = [Program(self.world.folder, name, "sc-serve", "--listen", f"127.0.0.1:{self.port}", "--ready-fd",
-                                 str(ready_in), self.world.log, env=self.env(), pass_fds=(ready_in,))]
+                                 str(ready_in), "--ring", ring, self.world.log, env=self.env(), pass_fds=(ready_in,))]
         os.close(ready_in)
         word = read_ready(ready)
         os.close(ready)
@@ -275,6 +276,8 @@ class World:
             self.server = Server(self, "server")
             self.server.start()
             self.subs = [Subscriber(f"peer{i}", self.server.port, STREAM, None if i < 3 else 1) for i in range(SUBSCRIBERS)]
+            for s in self.subs:
+                s.narrow = self.random.random() < 0.5
         if self.server and has("sc-sub"):
             self.sub_programs = [SubProgram(self, i) for i in range(SUB_PROGRAMS)]
             self.chains.append(Chain(self, "C", True))
@@ -320,15 +323,14 @@ class World:
     def mischief(self):
         """What subscribers do by themselves."""
         for s in self.subs:
-            s.stalled = max(0, s.stalled - 1)
             what = self.random.random()
             if s.socket is None:
                 if what < 0.7:
                     s.connect()
             elif what < 0.02:
                 s.close(reset=self.random.random() < 0.5)
-            elif what < 0.03 and s.stalled == 0:
-                s.stalled = 60
+            elif what < 0.03 and s.stalled_until < time.monotonic():
+                s.stalled_until = time.monotonic() + self.random.uniform(0.05, 2)
             elif what < 0.035 and s.next and s.next > 100:
                 self.compare(s, s.take())  # begin again somewhere in the past
                 s.close()
@@ -339,7 +341,8 @@ class World:
         while time.monotonic() < end:
             busy = [w.pump() for w in self.writers]
             self.mischief()
-            awake = [s for s in self.subs if s.socket is not None and not s.stalled]
+            now = time.monotonic()
+            awake = [s for s in self.subs if s.socket is not None and s.stalled_until < now]
             if awake:
                 for s in select.select([s.socket for s in awake], [], [], 0 if any(busy) else 0.01)[0]:
                     next(a for a in awake if a.socket is s).step()
@@ -354,7 +357,7 @@ class World:
                 w.fault = f"{call}:{self.random.randrange(1, top)}:{error}"
                 w.kill()
         else:
-            for w in self.random.sample(self.workers, self.random.choice((1, 1, 1, 2, 3))):
+            for w in self.random.sample(self.workers, self.random.choice((1, 1, 2, 3, 4))):
                 w.kill()
 
     def round(self):
@@ -402,7 +405,7 @@ class World:
                 if not w.alive():
                     w.start()
             for s in self.subs:
-                s.stalled = 0
+                s.stalled_until = 0.0
                 if s.socket is None:
                     s.connect()
                 s.step()
