@@ -7,14 +7,15 @@ Method  rounds of: two appenders at full speed, a server with 20 subscribers (so
         In the second test writes, syncs and allocations fail at random instead. SC_ROUNDS (25) and SC_SEED choose.
 """
 
-import collections
 import os
 import random
+import re
 import select
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 
 sys.path.insert(0, os.path.dirname(__file__))
 from lab import (BIN, Lab, Program, Wrong, check, environment, good, has, message_of, offset_of, read_all,  # noqa: E402
@@ -266,7 +267,7 @@ class World:
         self.log = os.path.join(folder, STREAM)
         self.truth = []           # all lines of the log, as read from it
         self.last_n = {}
-        self.refusals = collections.Counter()
+        self.behind = 0           # most subscribers at once that were
         good("sc-log", "create", self.log, "--journal-size", "256k")
         self.writers = [Appender(self, 1), Appender(self, 2)]
         self.followers = [Follower(self, "follower")]
@@ -349,6 +350,17 @@ class World:
             elif not any(busy):
                 time.sleep(0.01)
 
+    def replaying(self):
+        """How many subscribers read the log now, because they are behind the ring."""
+        if not self.server or not self.server.alive():
+            return 0
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.server.port}/metrics", timeout=10) as answer:
+                words = answer.read().decode()
+        except OSError:
+            return 0
+        return int(re.search(r"^sc_stream_replaying{.*} (\d+)$", words, re.M)[1])
+
     def harm(self):
         if self.inject:
             for w in self.random.sample(self.workers, 3):
@@ -362,9 +374,11 @@ class World:
 
     def round(self):
         self.keep_running()
+        quota = QUOTA * self.random.choice((1, 1, 1, 1, 10))
         for w in self.writers:
-            w.quota = QUOTA
+            w.quota = quota
         self.pump(self.random.uniform(0.05, 0.4))
+        self.behind = max(self.behind, self.replaying())
         self.harm()
         self.pump(self.random.uniform(0, 0.05))
         self.read_on()
@@ -439,7 +453,8 @@ def rounds(folder, inject):
         world.settle()
         lives = sum(w.lives for w in world.workers)
         print(f"    {ROUNDS} rounds, {len(world.truth)} rows, {sum(w.acked for w in world.writers)} acknowledged to a living writer, "
-              f"{lives} lives of {len(world.workers)} programs, {len(world.subs)} peers")
+              f"{lives} lives of {len(world.workers)} programs, {len(world.subs)} peers, {world.behind} behind the ring at once")
+        check(not world.server or ROUNDS < 20 or world.behind, "no subscriber ever fell behind the ring")
     except Wrong as e:
         raise Wrong(f"seed {SEED}, round {number} of {ROUNDS}: {e}; {world.where()}") from e
     finally:
