@@ -75,7 +75,8 @@ static int hold(struct sc_client *c, const struct sc_client_message *m, struct s
 	return 0;
 }
 
-int sc_client_take_message(struct sc_client *c, const struct sc_client_message *m, struct sc_err *err)
+int sc_client_take_message(struct sc_client *c, const struct sc_client_message *m,
+			   struct sc_err *err)
 {
 	if (c->paused || held_bytes(c))
 		return hold(c, m, err);
@@ -140,11 +141,13 @@ static bool hopeless(const struct sc_client *c, const struct sc_link *l)
 
 	if (c->o.retry.refused)
 		return false;
-	if (l->cause.code == SC_E_NOAUTH || s == 401 || s == 403 || s == 404 || s == 407 || s == 410)
+	if (l->cause.code == SC_E_NOAUTH || s == 401 || s == 403 || s == 404 || s == 407 ||
+	    s == 410)
 		return true;
 	if (c->ever_open) /* it worked before: what is wrong now may pass */
 		return false;
-	if (l->cause.code == SC_E_CONFIG || l->cause.code == SC_E_USAGE || l->cause.code == SC_E_NOLOG || l->final)
+	if (l->cause.code == SC_E_CONFIG || l->cause.code == SC_E_USAGE ||
+	    l->cause.code == SC_E_NOLOG || l->final)
 		return true;
 	return s && s != 408 && s != 425 && s != 429 && s < 500;
 }
@@ -187,7 +190,8 @@ static void give_up(struct sc_client *c, const struct sc_err *cause, bool spent,
 {
 	struct sc_err err = *cause;
 
-	if (spent && (err.code == SC_E_TIMEOUT || err.code == SC_E_NOMEM || err.code == SC_E_IO || err.code == SC_OK))
+	if (spent && (err.code == SC_E_TIMEOUT || err.code == SC_E_NOMEM || err.code == SC_E_IO ||
+		      err.code == SC_OK))
 		err.code = SC_E_UNAVAILABLE;
 	sc_err_field_int(&err, "tries", c->failures);
 	if (spent && c->failures > 1 && !err.next[0])
@@ -196,13 +200,16 @@ static void give_up(struct sc_client *c, const struct sc_err *cause, bool spent,
 	finish(c, &err);
 }
 
-static void fill_ended(const struct sc_client *c, const struct sc_link *l, int64_t now, struct sc_client_ended *e)
+static void fill_ended(const struct sc_client *c, const struct sc_link *l, int64_t now,
+		       struct sc_client_ended *e)
 {
 	*e = (struct sc_client_ended){
 		.was_open = l->opened_us != 0,
 		.err = &l->cause,
 		.status = l->status,
-		.close_code = l->opened_us == 0 ? 0 : l->close_got ? l->close_code : 1006,
+		.close_code = l->opened_us == 0 ? 0
+			      : l->close_got    ? l->close_code
+						: 1006,
 		.close_reason = sc_span(l->close_reason, l->close_reason_len),
 		.clean = l->close_got && l->close_sent,
 		.where = l->where,
@@ -322,13 +329,16 @@ static void warn_about(struct sc_client *c, const struct sc_link *l)
 {
 	const struct sc_url *u = &l->url;
 	bool secret = c->o.token_file || c->o.user_file || u->user;
-	bool near = u->socket || !strcmp(u->host, "localhost") || !strncmp(u->host, "127.", 4) || !strcmp(u->host, "::1");
+	bool near = u->socket || !strcmp(u->host, "localhost") || !strncmp(u->host, "127.", 4) ||
+		    !strcmp(u->host, "::1");
 
 	if (c->o.insecure && u->tls)
-		sc_client_warn(c, "the server's certificate is not checked (insecure): anyone in between can read and "
+		sc_client_warn(c, "the server's certificate is not checked (insecure): anyone in "
+				  "between can read and "
 				  "change what is sent");
 	if (secret && !u->tls && !near)
-		sc_client_warn(c, "the token or password was sent without TLS: anyone in between can read it");
+		sc_client_warn(c, "the token or password was sent without TLS: anyone in between "
+				  "can read it");
 }
 
 void sc_client_link_opened(struct sc_client *c, const struct sc_httphead *head)
@@ -355,8 +365,9 @@ void sc_client_link_opened(struct sc_client *c, const struct sc_httphead *head)
 
 /* The face. */
 
-int sc_client_new(struct sc_loop *loop, const struct sc_client_options *options, const struct sc_client_hooks *hooks,
-		  void *arg, struct sc_client **ret_client, struct sc_err *err)
+int sc_client_new(struct sc_loop *loop, const struct sc_client_options *options,
+		  const struct sc_client_hooks *hooks, void *arg, struct sc_client **ret_client,
+		  struct sc_err *err)
 {
 	struct sc_client *c = sc_calloc(1, sizeof(*c));
 	struct sc_tls_files files = { options->ca, options->cert, options->key, options->insecure };
@@ -369,7 +380,8 @@ int sc_client_new(struct sc_loop *loop, const struct sc_client_options *options,
 	c->arg = arg;
 	c->down_since_us = c->trouble_since_us = -1;
 	c->task = (struct sc_task){ .run = task_run, .arg = c };
-	sc_bytes_init(&c->held, SIZE_MAX / 2); /* bounded by sc_client_full: ahead_max and one message */
+	sc_bytes_init(&c->held,
+		      SIZE_MAX / 2); /* bounded by sc_client_full: ahead_max and one message */
 	rc = sc_client_options_copy(options, &c->o, err);
 	if (rc < 0)
 		goto out;
@@ -413,7 +425,8 @@ bool sc_client_is_open(const struct sc_client *c)
 int sc_client_send(struct sc_client *c, struct sc_span payload, bool binary, struct sc_err *err)
 {
 	if (!sc_client_is_open(c))
-		return sc_err_set(err, SC_E_UNAVAILABLE, "cannot send a message", "the connection is not open");
+		return sc_err_set(err, SC_E_UNAVAILABLE, "cannot send a message",
+				  "the connection is not open");
 	return sc_link_send(c->link, payload, binary, err);
 }
 

@@ -62,7 +62,8 @@ static void drain(struct sc_link *l)
 static void fault(struct sc_link *l, uint16_t code, const struct sc_err *err)
 {
 	sc_link_cause(l, err);
-	if (!l->close_sent && sc_frame_put_close(&l->out, true, code, sc_span_str(err->reason)) == 0)
+	if (!l->close_sent &&
+	    sc_frame_put_close(&l->out, true, code, sc_span_str(err->reason)) == 0)
 		l->close_sent = true;
 	drain(l);
 }
@@ -120,7 +121,8 @@ int sc_link_flush(struct sc_link *l, struct sc_err *err)
 		if (n < 0)
 			return (int)n;
 		l->out_at += (size_t)n;
-		if (l->state == SC_LINK_CLOSING) { /* what waits goes out first, as long as it moves */
+		if (l->state ==
+		    SC_LINK_CLOSING) { /* what waits goes out first, as long as it moves */
 			l->deadline_us = sc_mono_us() + l->client->o.close_ms * 1000;
 			sc_link_arm(l);
 		}
@@ -172,7 +174,8 @@ void sc_link_watch(struct sc_link *l)
 		events |= SC_READABLE;
 	else if (l->hung)
 		return;
-	if ((l->out_at < l->out.len && !l->write_wants_read && !l->write_errnum) || l->read_wants_write)
+	if ((l->out_at < l->out.len && !l->write_wants_read && !l->write_errnum) ||
+	    l->read_wants_write)
 		events |= SC_WRITABLE;
 	if (l->watch)
 		sc_watch_set(l->watch, events);
@@ -193,13 +196,15 @@ static void got_close(struct sc_link *l, const struct sc_frame *f)
 	if (!l->close_sent && sc_frame_put_close(&l->out, true, f->close_code, sc_span("", 0)) == 0)
 		l->close_sent = true;
 	if (f->close_code == 1005)
-		sc_err_set(&err, SC_E_UNAVAILABLE, "lost the connection to", "the server closed it without a code");
+		sc_err_set(&err, SC_E_UNAVAILABLE, "lost the connection to",
+			   "the server closed it without a code");
 	else if (f->payload.len)
-		sc_err_set(&err, SC_E_UNAVAILABLE, "lost the connection to", "the server closed it with %u '%.*s'",
-			   f->close_code, (int)f->payload.len, f->payload.data);
+		sc_err_set(&err, SC_E_UNAVAILABLE, "lost the connection to",
+			   "the server closed it with %u '%.*s'", f->close_code,
+			   (int)f->payload.len, f->payload.data);
 	else
-		sc_err_set(&err, SC_E_UNAVAILABLE, "lost the connection to", "the server closed it with %u",
-			   f->close_code);
+		sc_err_set(&err, SC_E_UNAVAILABLE, "lost the connection to",
+			   "the server closed it with %u", f->close_code);
 	sc_err_field_int(&err, "close_code", f->close_code);
 	sc_link_cause(l, &err);
 	if (l->state == SC_LINK_CLOSING)
@@ -215,7 +220,8 @@ static void got_pong(struct sc_link *l, const struct sc_frame *f)
 
 	if (f->payload.len != sizeof(sent) || !c->hooks.pong)
 		return;
-	memcpy(&sent, f->payload.data, sizeof(sent)); /* since the link began: our clock is nobody's business */
+	memcpy(&sent, f->payload.data,
+	       sizeof(sent)); /* since the link began: our clock is nobody's business */
 	if (sent > 0 && sent <= now - l->begun_us)
 		c->hooks.pong(c->arg, now - l->begun_us - sent);
 }
@@ -232,7 +238,8 @@ static void got_message(struct sc_link *l, const struct sc_frame *f)
 			return;
 		}
 		if (!m.binary && !sc_frame_utf8(m.payload.data, m.payload.len)) {
-			sc_err_set(&err, SC_E_PROTOCOL, "cannot read the message from", "a text message is not UTF-8");
+			sc_err_set(&err, SC_E_PROTOCOL, "cannot read the message from",
+				   "a text message is not UTF-8");
 			fault(l, 1007, &err);
 			return;
 		}
@@ -253,7 +260,8 @@ static void got_frame(struct sc_link *l, const struct sc_frame *f)
 		break;
 	case SC_FRAME_PING:
 		/* A peer that pings and does not read gets no memory of ours: full, its pings go unanswered. */
-		if (!l->close_sent && l->out.len - l->out_at < l->client->o.send_max + CONTROL_ROOM / 2)
+		if (!l->close_sent &&
+		    l->out.len - l->out_at < l->client->o.send_max + CONTROL_ROOM / 2)
 			(void)sc_frame_put(&l->out, SC_FRAME_PONG, true, false, true, f->payload);
 		break;
 	case SC_FRAME_PONG:
@@ -285,7 +293,8 @@ static void process(struct sc_link *l)
 		}
 		if (l->state == SC_LINK_OPEN && sc_client_full(c))
 			break;
-		rc = sc_frame_read(&l->reader, l->in + l->in_at, l->in_len - l->in_at, &used, &f, &err);
+		rc = sc_frame_read(&l->reader, l->in + l->in_at, l->in_len - l->in_at, &used, &f,
+				   &err);
 		l->in_at += used;
 		if (rc < 0)
 			fault(l, l->reader.close_code, &err);
@@ -333,7 +342,8 @@ static bool read_some(struct sc_link *l)
 		if (!l->top && (size_t)n < SC_CLIENT_READ_SIZE && !l->write_errnum)
 			return false;
 	}
-	if (l->top || l->write_errnum) /* the library may hold bytes that the socket knows nothing of */
+	if (l->top ||
+	    l->write_errnum) /* the library may hold bytes that the socket knows nothing of */
 		sc_task_queue(l->client->loop, &l->again);
 	return true;
 }
@@ -421,7 +431,8 @@ static void dead(struct sc_link *l, const char *what, int64_t limit_ms)
 {
 	struct sc_err err;
 
-	sc_err_set(&err, SC_E_TIMEOUT, "lost the connection to", "%s within %lld ms", what, (long long)limit_ms);
+	sc_err_set(&err, SC_E_TIMEOUT, "lost the connection to", "%s within %lld ms", what,
+		   (long long)limit_ms);
 	sc_link_fail(l, &err);
 }
 
@@ -477,7 +488,8 @@ static void due(void *arg)
 
 /* The face to client.c. */
 
-void sc_link_opened(struct sc_link *l, const struct sc_httphead *head, bool compressed, bool takeover)
+void sc_link_opened(struct sc_link *l, const struct sc_httphead *head, bool compressed,
+		    bool takeover)
 {
 	struct sc_client *c = l->client;
 	struct sc_err err;
@@ -513,12 +525,15 @@ int sc_link_send(struct sc_link *l, struct sc_span payload, bool binary, struct 
 	size_t waiting = l->out.len - l->out_at, max = l->client->o.send_max;
 
 	if (payload.len > max)
-		return sc_err_set(err, SC_E_DATA, "cannot send a message", "it is larger than %zu bytes", max);
+		return sc_err_set(err, SC_E_DATA, "cannot send a message",
+				  "it is larger than %zu bytes", max);
 	if (payload.len + 14 > max - (waiting < max ? waiting : max) && waiting) {
 		l->told_busy = true;
-		return sc_err_set(err, SC_E_BUSY, "cannot send a message", "%zu bytes wait already", waiting);
+		return sc_err_set(err, SC_E_BUSY, "cannot send a message", "%zu bytes wait already",
+				  waiting);
 	}
-	if (sc_frame_put(&l->out, binary ? SC_FRAME_BINARY : SC_FRAME_TEXT, true, false, true, payload) < 0)
+	if (sc_frame_put(&l->out, binary ? SC_FRAME_BINARY : SC_FRAME_TEXT, true, false, true,
+			 payload) < 0)
 		return sc_err_nomem(err, "cannot send a message");
 	sc_link_watch(l);
 	return 0;
@@ -533,13 +548,15 @@ void sc_link_close(struct sc_link *l, uint16_t code, const char *reason)
 		sc_link_fail(l, &none);
 	} else if (l->state == SC_LINK_OPEN) {
 		sc_link_cause(l, &none);
-		if (sc_frame_put_close(&l->out, true, code, sc_span_str(reason ? reason : "")) < 0) {
+		if (sc_frame_put_close(&l->out, true, code, sc_span_str(reason ? reason : "")) <
+		    0) {
 			sc_link_over(l);
 			return;
 		}
 		l->close_sent = true;
 		l->state = SC_LINK_CLOSING;
-		l->deadline_us = sc_mono_us() + (l->client->o.close_ms > 0 ? l->client->o.close_ms : 0) * 1000;
+		l->deadline_us = sc_mono_us() +
+				 (l->client->o.close_ms > 0 ? l->client->o.close_ms : 0) * 1000;
 		sc_link_arm(l);
 		/* In the next turn: what was read and is thrown away, and a socket that hung up while paused. */
 		sc_task_queue(l->client->loop, &l->again);

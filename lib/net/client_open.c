@@ -18,13 +18,16 @@ static void deadline(struct sc_link *l, int64_t after_ms)
 void sc_link_late(struct sc_link *l)
 {
 	static const char *const steps[] = {
-		[SC_LINK_DIAL] = "to connect", [SC_LINK_PROXY_TLS] = "for TLS with the proxy",
-		[SC_LINK_PROXY] = "for the proxy's answer", [SC_LINK_TLS] = "for TLS",
+		[SC_LINK_DIAL] = "to connect",
+		[SC_LINK_PROXY_TLS] = "for TLS with the proxy",
+		[SC_LINK_PROXY] = "for the proxy's answer",
+		[SC_LINK_TLS] = "for TLS",
 	};
 	struct sc_err err;
 
 	if (l->state == SC_LINK_UPGRADE) {
-		sc_err_set(&err, SC_E_TIMEOUT, "cannot open a WebSocket at", "no answer to the upgrade within %lld ms",
+		sc_err_set(&err, SC_E_TIMEOUT, "cannot open a WebSocket at",
+			   "no answer to the upgrade within %lld ms",
 			   (long long)l->client->o.upgrade_ms);
 	} else {
 		sc_err_set(&err, SC_E_TIMEOUT, "cannot connect to", "%lld ms were not enough %s",
@@ -55,7 +58,8 @@ static void begin_tls(struct sc_link *l)
 		return;
 	}
 	l->state = SC_LINK_TLS;
-	if (sc_tls_new(c->tls, c->o.server_name ? c->o.server_name : l->url.host, l->fd, l->proxy_tls, &l->tls, &err) < 0)
+	if (sc_tls_new(c->tls, c->o.server_name ? c->o.server_name : l->url.host, l->fd,
+		       l->proxy_tls, &l->tls, &err) < 0)
 		sc_link_fail(l, &err);
 	else
 		l->top = l->tls;
@@ -83,7 +87,8 @@ static void begin_proxy(struct sc_link *l)
 		begin_talk(l);
 	} else {
 		l->state = SC_LINK_PROXY_TLS;
-		if (sc_tls_new(l->client->tls, l->proxy.url.host, l->fd, NULL, &l->proxy_tls, &err) < 0)
+		if (sc_tls_new(l->client->tls, l->proxy.url.host, l->fd, NULL, &l->proxy_tls,
+			       &err) < 0)
 			sc_link_fail(l, &err);
 		else
 			l->top = l->proxy_tls;
@@ -119,7 +124,8 @@ static int read_more(struct sc_link *l, const char *missing)
 		return 1;
 	}
 	if (n == 0)
-		sc_err_set(&err, SC_E_UNAVAILABLE, "cannot open a WebSocket at", "the connection ended before %s", missing);
+		sc_err_set(&err, SC_E_UNAVAILABLE, "cannot open a WebSocket at",
+			   "the connection ended before %s", missing);
 	sc_link_fail(l, &err);
 	return 0;
 }
@@ -155,7 +161,8 @@ static bool talk(struct sc_link *l)
 		return false;
 	rc = sc_proxy_feed(&l->talk, l->in, l->in_len, &used, &err);
 	if (rc == 1 && used < l->in_len)
-		rc = sc_err_set(&err, SC_E_PROTOCOL, "cannot use the proxy", "it sent more than its answer");
+		rc = sc_err_set(&err, SC_E_PROTOCOL, "cannot use the proxy",
+				"it sent more than its answer");
 	l->in_at = l->in_len = 0;
 	if (rc < 0)
 		sc_link_fail(l, &err);
@@ -175,7 +182,8 @@ static void upgrade(struct sc_link *l)
 	if (!flush(l))
 		return;
 	for (;;) {
-		n = sc_httphead_parse(l->in + l->in_at, l->in_len - l->in_at, SC_CLIENT_HEAD_MAX, &head, &err);
+		n = sc_httphead_parse(l->in + l->in_at, l->in_len - l->in_at, SC_CLIENT_HEAD_MAX,
+				      &head, &err);
 		if (n < 0) {
 			sc_link_fail(l, &err);
 			return;
@@ -194,7 +202,8 @@ static void upgrade(struct sc_link *l)
 		if (read_more(l, "the answer to the upgrade") == 0)
 			return;
 	}
-	rc = sc_request_judge(l, &head, sc_span(l->in + l->in_at, l->in_len - l->in_at), &compressed, &takeover, &err);
+	rc = sc_request_judge(l, &head, sc_span(l->in + l->in_at, l->in_len - l->in_at),
+			      &compressed, &takeover, &err);
 	if (rc < 0)
 		sc_link_fail(l, &err);
 	else
@@ -235,7 +244,8 @@ static void dialed(void *arg, int fd, const char *address, const struct sc_err *
 {
 	struct sc_link *l = arg;
 	struct sc_client *c = l->client;
-	unsigned alive_ms = (unsigned)((c->o.ping_ms > 0 ? c->o.ping_ms : 20000) + (c->o.pong_ms > 0 ? c->o.pong_ms : 20000));
+	unsigned alive_ms = (unsigned)((c->o.ping_ms > 0 ? c->o.ping_ms : 20000) +
+				       (c->o.pong_ms > 0 ? c->o.pong_ms : 20000));
 
 	sc_client_enter(c);
 	sc_dial_free(l->dial);
@@ -263,7 +273,8 @@ static int choose_proxy(struct sc_link *l, struct sc_err *err)
 	if (l->url.socket)
 		rc = 0;
 	else
-		rc = asked ? sc_proxy_parse(asked, &l->proxy, err) : sc_proxy_from_env(&l->url, &l->proxy, err);
+		rc = asked ? sc_proxy_parse(asked, &l->proxy, err)
+			   : sc_proxy_from_env(&l->url, &l->proxy, err);
 	sc_url_where(&l->url, l->where, sizeof(l->where));
 	if (rc < 0 || l->proxy.kind == SC_PROXY_NONE)
 		return rc;
@@ -290,7 +301,8 @@ void sc_link_begin(struct sc_link *l)
 	if (rc == 0) {
 		if (l->proxy.kind != SC_PROXY_NONE)
 			to = &l->proxy.url;
-		rc = sc_dial_new(c->loop, to->host, to->port, to->socket, dialed, l, &l->dial, &err);
+		rc = sc_dial_new(c->loop, to->host, to->port, to->socket, dialed, l, &l->dial,
+				 &err);
 	}
 	if (rc < 0)
 		sc_link_fail(l, &err);

@@ -8,11 +8,16 @@
 #include "net/client_internal.h"
 
 static const size_t texts[] = {
-	offsetof(struct sc_client_options, url), offsetof(struct sc_client_options, origin),
-	offsetof(struct sc_client_options, subprotocol), offsetof(struct sc_client_options, user_agent),
-	offsetof(struct sc_client_options, token_file), offsetof(struct sc_client_options, user_file),
-	offsetof(struct sc_client_options, ca), offsetof(struct sc_client_options, cert),
-	offsetof(struct sc_client_options, key), offsetof(struct sc_client_options, server_name),
+	offsetof(struct sc_client_options, url),
+	offsetof(struct sc_client_options, origin),
+	offsetof(struct sc_client_options, subprotocol),
+	offsetof(struct sc_client_options, user_agent),
+	offsetof(struct sc_client_options, token_file),
+	offsetof(struct sc_client_options, user_file),
+	offsetof(struct sc_client_options, ca),
+	offsetof(struct sc_client_options, cert),
+	offsetof(struct sc_client_options, key),
+	offsetof(struct sc_client_options, server_name),
 	offsetof(struct sc_client_options, proxy),
 };
 
@@ -47,7 +52,8 @@ static void list_done(const char *const *list, size_t count)
 	free(items);
 }
 
-static int list_copy(const char *const **list, size_t *count, const char *const *from, size_t from_count)
+static int list_copy(const char *const **list, size_t *count, const char *const *from,
+		     size_t from_count)
 {
 	char **items = sc_calloc(from_count ? from_count : 1, sizeof(*items));
 
@@ -78,7 +84,8 @@ static int check_value(const char *what, const char *value, struct sc_err *err)
 {
 	for (const char *p = value; p && *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f) {
-			sc_err_set(err, SC_E_USAGE, "cannot use the", "it holds a control character");
+			sc_err_set(err, SC_E_USAGE, "cannot use the",
+				   "it holds a control character");
 			return sc_err_on(err, "value", what);
 		}
 	return 0;
@@ -106,7 +113,8 @@ static int check(const struct sc_client_options *o, struct sc_err *err)
 	return rc;
 }
 
-int sc_client_options_copy(const struct sc_client_options *from, struct sc_client_options *ret_copy, struct sc_err *err)
+int sc_client_options_copy(const struct sc_client_options *from, struct sc_client_options *ret_copy,
+			   struct sc_err *err)
 {
 	struct sc_client_options o = *from;
 	int rc = check(from, err);
@@ -130,7 +138,8 @@ int sc_client_options_copy(const struct sc_client_options *from, struct sc_clien
 	if (rc == 0)
 		rc = list_copy(&o.headers, &o.header_count, from->headers, from->header_count);
 	if (rc == 0)
-		rc = list_copy(&o.header_files, &o.header_file_count, from->header_files, from->header_file_count);
+		rc = list_copy(&o.header_files, &o.header_file_count, from->header_files,
+			       from->header_file_count);
 	if (rc < 0) {
 		sc_client_options_done(&o);
 		return sc_err_nomem(err, "cannot set up the client");

@@ -19,8 +19,13 @@
 static bool reserved(struct sc_span name)
 {
 	static const char *const names[] = {
-		"Upgrade", "Connection", "Sec-WebSocket-Key", "Sec-WebSocket-Version", "Sec-WebSocket-Extensions",
-		"Content-Length", "Transfer-Encoding",
+		"Upgrade",
+		"Connection",
+		"Sec-WebSocket-Key",
+		"Sec-WebSocket-Version",
+		"Sec-WebSocket-Extensions",
+		"Content-Length",
+		"Transfer-Encoding",
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
@@ -39,18 +44,22 @@ struct given {
 	bool host, user_agent, authorization, origin, subprotocol;
 };
 
-static int put_line(struct sc_bytes *out, struct sc_span line, const char *from, struct given *g, struct sc_err *err)
+static int put_line(struct sc_bytes *out, struct sc_span line, const char *from, struct given *g,
+		    struct sc_err *err)
 {
 	const char *colon = memchr(line.data, ':', line.len);
 	struct sc_span name = sc_span(line.data, colon ? (size_t)(colon - line.data) : 0);
 	bool ok = colon && name.len;
 
 	for (size_t i = 0; i < name.len && ok; i++)
-		ok = isalnum((unsigned char)name.data[i]) || strchr("!#$%&'*+-.^_`|~", name.data[i]);
+		ok = isalnum((unsigned char)name.data[i]) ||
+		     strchr("!#$%&'*+-.^_`|~", name.data[i]);
 	for (size_t i = name.len; i < line.len && ok; i++)
-		ok = (unsigned char)line.data[i] >= ' ' ? line.data[i] != 0x7f : line.data[i] == '\t';
+		ok = (unsigned char)line.data[i] >= ' ' ? line.data[i] != 0x7f
+							: line.data[i] == '\t';
 	if (!ok) {
-		sc_err_set(err, SC_E_CONFIG, "cannot use a header from the", "it is not NAME: VALUE on one line");
+		sc_err_set(err, SC_E_CONFIG, "cannot use a header from the",
+			   "it is not NAME: VALUE on one line");
 		return sc_err_on(err, "option", from);
 	}
 	if (reserved(name)) {
@@ -95,8 +104,8 @@ static int put_file(struct sc_bytes *out, const char *path, struct given *g, str
 }
 
 /* A secret on the first line of a file, without the blanks around it. */
-static int read_secret(const char *path, const char *kind, struct sc_bytes *text, struct sc_span *ret_secret,
-		       struct sc_err *err)
+static int read_secret(const char *path, const char *kind, struct sc_bytes *text,
+		       struct sc_span *ret_secret, struct sc_err *err)
 {
 	int rc = sc_read_file(path, text, err);
 	struct sc_span s;
@@ -110,7 +119,8 @@ static int read_secret(const char *path, const char *kind, struct sc_bytes *text
 		s.len--;
 	for (size_t i = 0; i < s.len; i++)
 		if ((unsigned char)s.data[i] < ' ' || s.data[i] == 0x7f) {
-			sc_err_set(err, SC_E_CONFIG, "cannot use the", "it holds more than one line");
+			sc_err_set(err, SC_E_CONFIG, "cannot use the",
+				   "it holds more than one line");
 			return sc_err_on(err, kind, path);
 		}
 	if (s.len == 0) {
@@ -132,7 +142,8 @@ static int put_authorization(struct sc_link *l, struct sc_bytes *out, struct sc_
 	if (o->token_file) {
 		rc = read_secret(o->token_file, "token file", &text, &secret, err);
 		if (rc == 0)
-			put = sc_bytes_putf(out, "Authorization: Bearer %.*s\r\n", (int)secret.len, secret.data);
+			put = sc_bytes_putf(out, "Authorization: Bearer %.*s\r\n", (int)secret.len,
+					    secret.data);
 	} else if (o->user_file) {
 		rc = read_secret(o->user_file, "user file", &text, &secret, err);
 		if (rc == 0) {
@@ -170,7 +181,8 @@ static int put_standard(struct sc_link *l, struct sc_bytes *out, const struct gi
 	l->key[key.len] = '\0';
 	sc_bytes_done(&key);
 	if (!g->user_agent)
-		rc = sc_bytes_putf(out, "User-Agent: %s\r\n", o->user_agent ? o->user_agent : "sc/" SC_VERSION);
+		rc = sc_bytes_putf(out, "User-Agent: %s\r\n",
+				   o->user_agent ? o->user_agent : "sc/" SC_VERSION);
 	if (rc == 0 && o->origin && !g->origin)
 		rc = sc_bytes_putf(out, "Origin: %s\r\n", o->origin);
 	if (rc == 0 && o->subprotocol && !g->subprotocol)
@@ -178,8 +190,11 @@ static int put_standard(struct sc_link *l, struct sc_bytes *out, const struct gi
 	if (rc == 0 && o->compress)
 		rc = sc_bytes_puts(out, "Sec-WebSocket-Extensions: " SC_INFLATE_OFFER "\r\n");
 	if (rc == 0)
-		rc = sc_bytes_putf(out, "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: %s\r\n"
-					"Sec-WebSocket-Version: 13\r\n\r\n", l->key);
+		rc = sc_bytes_putf(
+			out,
+			"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: %s\r\n"
+			"Sec-WebSocket-Version: 13\r\n\r\n",
+			l->key);
 	return rc;
 }
 
@@ -235,8 +250,8 @@ static bool accept_ok(const struct sc_link *l, struct sc_span got)
 	if (EVP_Digest(text, (size_t)n, digest, &digest_len, EVP_sha1(), NULL) != 1)
 		return false;
 	sc_bytes_init(&want, 64);
-	ok = sc_base64_put(&want, sc_span((const char *)digest, digest_len)) == 0 && want.len == got.len &&
-	     !memcmp(want.data, got.data, got.len);
+	ok = sc_base64_put(&want, sc_span((const char *)digest, digest_len)) == 0 &&
+	     want.len == got.len && !memcmp(want.data, got.data, got.len);
 	sc_bytes_done(&want);
 	return ok;
 }
@@ -249,7 +264,8 @@ static size_t body_words(struct sc_span body, char *ret_text, size_t size)
 	while (body.len && isspace((unsigned char)body.data[0]))
 		body = sc_span(body.data + 1, body.len - 1);
 	if (body.len && body.data[0] != '<')
-		while (n < body.len && n < size - 1 && (unsigned char)body.data[n] >= ' ' && body.data[n] < 0x7f)
+		while (n < body.len && n < size - 1 && (unsigned char)body.data[n] >= ' ' &&
+		       body.data[n] < 0x7f)
 			n++;
 	if (n)
 		memcpy(ret_text, body.data, n);
@@ -257,20 +273,23 @@ static size_t body_words(struct sc_span body, char *ret_text, size_t size)
 	return n;
 }
 
-static int refused(struct sc_link *l, const struct sc_httphead *head, struct sc_span body, struct sc_err *err)
+static int refused(struct sc_link *l, const struct sc_httphead *head, struct sc_span body,
+		   struct sc_err *err)
 {
 	char words[100];
 	struct sc_span location;
-	int code = head->status == 401 || head->status == 403 || head->status == 407 ? SC_E_NOAUTH :
-		   head->status == 404 || head->status == 410 ? SC_E_NOLOG :
-		   head->status < 300 ? SC_E_PROTOCOL : SC_E_UNAVAILABLE;
+	int code = head->status == 401 || head->status == 403 || head->status == 407 ? SC_E_NOAUTH
+		   : head->status == 404 || head->status == 410                      ? SC_E_NOLOG
+		   : head->status < 300                                              ? SC_E_PROTOCOL
+					: SC_E_UNAVAILABLE;
 	bool said = !sc_httphead_has(head, "Transfer-Encoding", "chunked") &&
 		    body_words(body, words, sizeof(words)) > 0;
 
 	l->status = head->status;
 	l->retry_after_ms = sc_httphead_retry_ms(head, sc_wall_us());
-	sc_err_set(err, code, "cannot open a WebSocket at", "the server answered %d%s%.*s%s%s%s", head->status,
-		   head->reason.len ? " " : "", (int)(head->reason.len < 80 ? head->reason.len : 80), head->reason.data,
+	sc_err_set(err, code, "cannot open a WebSocket at", "the server answered %d%s%.*s%s%s%s",
+		   head->status, head->reason.len ? " " : "",
+		   (int)(head->reason.len < 80 ? head->reason.len : 80), head->reason.data,
 		   said ? " ('" : "", words, said ? "')" : "");
 	sc_err_field_int(err, "status", head->status);
 	if (l->retry_after_ms >= 0)
@@ -279,7 +298,8 @@ static int refused(struct sc_link *l, const struct sc_httphead *head, struct sc_
 		sc_err_next(err, "check the token, user or certificate");
 	else if (head->status == 404)
 		sc_err_next(err, "check the path of the URL");
-	else if (head->status >= 300 && head->status < 400 && sc_httphead_find(head, "Location", 0, &location))
+	else if (head->status >= 300 && head->status < 400 &&
+		 sc_httphead_find(head, "Location", 0, &location))
 		sc_err_next(err, "it redirects to %.*s: use that",
 			    (int)(location.len < 180 ? location.len : 180), location.data);
 	return code;
@@ -299,23 +319,24 @@ static bool offered(const char *list, struct sc_span one)
 	return false;
 }
 
-int sc_request_judge(struct sc_link *l, const struct sc_httphead *head, struct sc_span body, bool *ret_compressed,
-		     bool *ret_takeover, struct sc_err *err)
+int sc_request_judge(struct sc_link *l, const struct sc_httphead *head, struct sc_span body,
+		     bool *ret_compressed, bool *ret_takeover, struct sc_err *err)
 {
 	struct sc_span value;
 
 	*ret_compressed = false;
 	if (head->status != 101)
 		return refused(l, head, body, err);
-	if (!sc_httphead_has(head, "Upgrade", "websocket") || !sc_httphead_has(head, "Connection", "upgrade"))
+	if (!sc_httphead_has(head, "Upgrade", "websocket") ||
+	    !sc_httphead_has(head, "Connection", "upgrade"))
 		return refuse(err, "the server's answer 101 is not for a WebSocket");
 	if (!sc_httphead_find(head, "Sec-WebSocket-Accept", 0, &value) || !accept_ok(l, value))
 		return refuse(err, "the server's Sec-WebSocket-Accept does not fit our key");
 	if (sc_httphead_find(head, "Sec-WebSocket-Protocol", 0, &value) && value.len) {
 		if (l->client->o.subprotocol && !offered(l->client->o.subprotocol, value))
 			return refuse(err, "the server chose a subprotocol that was not offered");
-		snprintf(l->subprotocol, sizeof(l->subprotocol), "%.*s", (int)(value.len < 100 ? value.len : 100),
-			 value.data);
+		snprintf(l->subprotocol, sizeof(l->subprotocol), "%.*s",
+			 (int)(value.len < 100 ? value.len : 100), value.data);
 	}
 	if (sc_httphead_find(head, "Sec-WebSocket-Extensions", 0, &value) && value.len) {
 		struct sc_span more;

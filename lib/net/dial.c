@@ -27,8 +27,8 @@ struct lookup {
 	struct sc_wake *wake; /* NULL once nobody waits */
 	char host[256], port[8];
 	bool ready;
-	int result;           /* EAI_ code */
-	int errnum;           /* with EAI_SYSTEM */
+	int result; /* EAI_ code */
+	int errnum; /* with EAI_SYSTEM */
 	struct addrinfo *list;
 };
 
@@ -66,10 +66,12 @@ static void address_text(const struct sockaddr_storage *sa, char text[ADDRESS_TE
 	char host[NI_MAXHOST], port[NI_MAXSERV];
 
 	if (sa->ss_family == AF_UNIX) {
-		snprintf(text, ADDRESS_TEXT, "unix:%.110s", ((const struct sockaddr_un *)sa)->sun_path);
-	} else if (getnameinfo((const struct sockaddr *)sa, sizeof(*sa), host, sizeof(host), port, sizeof(port),
-			       NI_NUMERICHOST | NI_NUMERICSERV) == 0) {
-		snprintf(text, ADDRESS_TEXT, sa->ss_family == AF_INET6 ? "[%.90s]:%.8s" : "%.90s:%.8s", host, port);
+		snprintf(text, ADDRESS_TEXT, "unix:%.110s",
+			 ((const struct sockaddr_un *)sa)->sun_path);
+	} else if (getnameinfo((const struct sockaddr *)sa, sizeof(*sa), host, sizeof(host), port,
+			       sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0) {
+		snprintf(text, ADDRESS_TEXT,
+			 sa->ss_family == AF_INET6 ? "[%.90s]:%.8s" : "%.90s:%.8s", host, port);
 	} else {
 		snprintf(text, ADDRESS_TEXT, "an address of family %d", sa->ss_family);
 	}
@@ -93,7 +95,9 @@ static void lookup_drop(struct lookup *l)
 static void *lookup_thread(void *arg)
 {
 	struct lookup *l = arg;
-	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
+	struct addrinfo hints = { .ai_family = AF_UNSPEC,
+				  .ai_socktype = SOCK_STREAM,
+				  .ai_flags = AI_NUMERICSERV };
 	struct addrinfo *list = NULL;
 	int rc = getaddrinfo(l->host, l->port, &hints, &list), e = errno;
 
@@ -158,8 +162,9 @@ static void attempt_failed(struct sc_dial *d, size_t i, int errnum)
 	d->attempts[i].watch = NULL;
 	sc_close(&d->attempts[i].fd);
 	address_text(&d->addresses[i], text);
-	sc_err_set(&d->last, SC_E_UNAVAILABLE, "cannot connect to", d->count > 1 ? "%s (the last of %zu addresses)" : "%s",
-		   strerror(errnum), d->count);
+	sc_err_set(&d->last, SC_E_UNAVAILABLE, "cannot connect to",
+		   d->count > 1 ? "%s (the last of %zu addresses)" : "%s", strerror(errnum),
+		   d->count);
 	sc_err_on(&d->last, "address", text);
 	d->last.errnum = errnum;
 	d->failed++;
@@ -203,8 +208,9 @@ static int attempt_start(struct sc_dial *d, size_t i)
 {
 	struct sockaddr_storage *sa = &d->addresses[i];
 	struct attempt *a = &d->attempts[i];
-	socklen_t len = sa->ss_family == AF_UNIX ? sizeof(struct sockaddr_un) :
-			sa->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	socklen_t len = sa->ss_family == AF_UNIX    ? sizeof(struct sockaddr_un)
+			: sa->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+						    : sizeof(struct sockaddr_in);
 	int one = 1, rc;
 
 	a->dial = d;
@@ -319,7 +325,8 @@ static int lookup_begin(struct sc_dial *d, struct sc_err *err)
 	pthread_attr_destroy(&attr);
 	if (rc != 0) {
 		l->holders = 1;
-		return sc_err_sys(err, SC_E_UNAVAILABLE, rc, "cannot start a thread to look up a name");
+		return sc_err_sys(err, SC_E_UNAVAILABLE, rc,
+				  "cannot start a thread to look up a name");
 	}
 	return 0;
 }
@@ -327,7 +334,8 @@ static int lookup_begin(struct sc_dial *d, struct sc_err *err)
 /* Addresses that need no look-up. */
 static bool take_literal(struct sc_dial *d, const char *socket)
 {
-	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM,
+	struct addrinfo hints = { .ai_family = AF_UNSPEC,
+				  .ai_socktype = SOCK_STREAM,
 				  .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
 	struct addrinfo *list = NULL;
 	char port[8];
@@ -358,14 +366,15 @@ static bool take_literal(struct sc_dial *d, const char *socket)
 	return true;
 }
 
-int sc_dial_new(struct sc_loop *loop, const char *host, uint16_t port, const char *socket, sc_dial_done *done,
-		void *arg, struct sc_dial **ret_dial, struct sc_err *err)
+int sc_dial_new(struct sc_loop *loop, const char *host, uint16_t port, const char *socket,
+		sc_dial_done *done, void *arg, struct sc_dial **ret_dial, struct sc_err *err)
 {
 	struct sc_dial *d;
 	int rc;
 
 	if (strlen(host) >= sizeof(d->host))
-		return sc_err_set(err, SC_E_UNAVAILABLE, "cannot look up the host", "its name is longer than 255 bytes");
+		return sc_err_set(err, SC_E_UNAVAILABLE, "cannot look up the host",
+				  "its name is longer than 255 bytes");
 	d = sc_calloc(1, sizeof(*d));
 	if (!d)
 		return sc_err_nomem(err, "cannot connect");

@@ -121,8 +121,8 @@ static int fail(struct sc_frame_reader *r, uint16_t code, struct sc_err *err, co
 static int fail_size(struct sc_frame_reader *r, struct sc_err *err)
 {
 	r->close_code = 1009;
-	sc_err_set(err, SC_E_PROTOCOL, "cannot read the peer's message", "it is larger than %zu bytes",
-		   r->whole.max);
+	sc_err_set(err, SC_E_PROTOCOL, "cannot read the peer's message",
+		   "it is larger than %zu bytes", r->whole.max);
 	sc_err_field_int(err, "max_message", (int64_t)r->whole.max);
 	return SC_E_PROTOCOL;
 }
@@ -141,11 +141,14 @@ static int check_start(struct sc_frame_reader *r, struct sc_err *err)
 	bool masked = r->head[1] & MASKED;
 
 	if (masked != r->masked)
-		return fail(r, 1002, err, masked ? "a server's frame is masked" : "a client's frame is not masked");
+		return fail(r, 1002, err,
+			    masked ? "a server's frame is masked"
+				   : "a client's frame is not masked");
 	if ((kind > 2 && kind < 8) || kind > 10)
 		return fail(r, 1002, err, "its opcode is reserved");
 	if (r->head[0] & RSV) {
-		if ((r->head[0] & RSV) != RSV1 || !r->may_compress || kind == SC_FRAME_MORE || kind >= 8)
+		if ((r->head[0] & RSV) != RSV1 || !r->may_compress || kind == SC_FRAME_MORE ||
+		    kind >= 8)
 			return fail(r, 1002, err, "a reserved bit is set");
 	}
 	if (kind >= 8 && !(r->head[0] & FIN))
@@ -217,7 +220,8 @@ static int finish_close(struct sc_frame_reader *r, struct sc_frame *f, struct sc
 }
 
 /* The frame's last byte is there; PAYLOAD is the whole of it, or its last part when r->pieces. */
-static int finish_frame(struct sc_frame_reader *r, struct sc_span payload, struct sc_frame *f, struct sc_err *err)
+static int finish_frame(struct sc_frame_reader *r, struct sc_span payload, struct sc_frame *f,
+			struct sc_err *err)
 {
 	r->in_frame = false;
 	r->head_len = 0;
@@ -234,7 +238,9 @@ static int finish_frame(struct sc_frame_reader *r, struct sc_span payload, struc
 			return 0;
 		payload = sc_span(r->whole.data ? r->whole.data : "", r->whole.len);
 	}
-	*f = (struct sc_frame){ .kind = r->message_kind, .compressed = r->message_compressed, .payload = payload };
+	*f = (struct sc_frame){ .kind = r->message_kind,
+				.compressed = r->message_compressed,
+				.payload = payload };
 	r->message_kind = SC_FRAME_NONE;
 	if (f->kind == SC_FRAME_TEXT && !f->compressed && !sc_frame_utf8(payload.data, payload.len))
 		return fail(r, 1007, err, "a text message is not UTF-8");
@@ -254,8 +260,8 @@ static int keep_part(struct sc_frame_reader *r, const char *data, size_t len, st
 	return sc_bytes_put(&r->whole, data, len) < 0 ? fail_memory(r, err) : 0;
 }
 
-static int take_payload(struct sc_frame_reader *r, char *data, size_t len, size_t *at, struct sc_frame *f,
-			struct sc_err *err)
+static int take_payload(struct sc_frame_reader *r, char *data, size_t len, size_t *at,
+			struct sc_frame *f, struct sc_err *err)
 {
 	size_t n = len - *at < r->left ? len - *at : (size_t)r->left;
 	char *part = data + *at;
@@ -268,13 +274,15 @@ static int take_payload(struct sc_frame_reader *r, char *data, size_t len, size_
 		return keep_part(r, part, n, err);
 	if (r->frame_kind >= 8 && r->control_len) {
 		rc = keep_part(r, part, n, err);
-		return rc < 0 ? rc : finish_frame(r, sc_span((char *)r->control, r->control_len), f, err);
+		return rc < 0 ? rc
+			      : finish_frame(r, sc_span((char *)r->control, r->control_len), f,
+					     err);
 	}
 	return finish_frame(r, sc_span(part, n), f, err);
 }
 
-int sc_frame_read(struct sc_frame_reader *r, char *data, size_t len, size_t *ret_used, struct sc_frame *ret_frame,
-		  struct sc_err *err)
+int sc_frame_read(struct sc_frame_reader *r, char *data, size_t len, size_t *ret_used,
+		  struct sc_frame *ret_frame, struct sc_err *err)
 {
 	size_t at = 0;
 	int rc = 0;
@@ -283,7 +291,8 @@ int sc_frame_read(struct sc_frame_reader *r, char *data, size_t len, size_t *ret
 		*ret_used = 0;
 		return fail(r, r->close_code, err, "an earlier frame was refused");
 	}
-	if (r->message_kind == SC_FRAME_NONE && r->pieces) { /* the last call's message was borrowed until now */
+	if (r->message_kind == SC_FRAME_NONE &&
+	    r->pieces) { /* the last call's message was borrowed until now */
 		r->pieces = false;
 		if (r->whole.cap > KEEP)
 			sc_bytes_done(&r->whole);
@@ -328,8 +337,8 @@ static void fresh_mask(unsigned char mask[4])
 	memcpy(mask, pool + left, 4);
 }
 
-int sc_frame_put(struct sc_bytes *out, enum sc_frame_kind kind, bool final, bool compressed, bool masked,
-		 struct sc_span payload)
+int sc_frame_put(struct sc_bytes *out, enum sc_frame_kind kind, bool final, bool compressed,
+		 bool masked, struct sc_span payload)
 {
 	unsigned char head[14];
 	size_t n = 2;

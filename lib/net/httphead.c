@@ -47,7 +47,8 @@ static int status_line(struct sc_span line, struct sc_httphead *head, struct sc_
 {
 	const char *p = line.data;
 
-	if (line.len < 12 || memcmp(p, "HTTP/1.", 7) || !isdigit((unsigned char)p[7]) || p[8] != ' ')
+	if (line.len < 12 || memcmp(p, "HTTP/1.", 7) || !isdigit((unsigned char)p[7]) ||
+	    p[8] != ' ')
 		return refuse(err, "it does not begin with HTTP/1.1");
 	for (int i = 9; i < 12; i++)
 		if (!isdigit((unsigned char)p[i]))
@@ -108,8 +109,8 @@ int64_t sc_httphead_parse(const char *data, size_t len, size_t max, struct sc_ht
 more:
 	if (len < max)
 		return 0;
-	return sc_err_set(err, SC_E_PROTOCOL, "cannot read the HTTP answer", "its head is longer than %zu bytes",
-			  max);
+	return sc_err_set(err, SC_E_PROTOCOL, "cannot read the HTTP answer",
+			  "its head is longer than %zu bytes", max);
 }
 
 bool sc_httphead_next(const struct sc_httphead *head, size_t *at, struct sc_span *ret_name,
@@ -117,10 +118,12 @@ bool sc_httphead_next(const struct sc_httphead *head, size_t *at, struct sc_span
 {
 	struct sc_span line;
 
-	return take_line(head->fields.data, head->fields.len, at, &line) && split_field(line, ret_name, ret_value);
+	return take_line(head->fields.data, head->fields.len, at, &line) &&
+	       split_field(line, ret_name, ret_value);
 }
 
-bool sc_httphead_find(const struct sc_httphead *head, const char *name, size_t nth, struct sc_span *ret_value)
+bool sc_httphead_find(const struct sc_httphead *head, const char *name, size_t nth,
+		      struct sc_span *ret_value)
 {
 	struct sc_span n, v;
 	size_t at = 0;
@@ -179,7 +182,8 @@ int64_t sc_httphead_retry_ms(const struct sc_httphead *head, int64_t now_us)
 		return (int64_t)(seconds < 31536000 ? seconds : 31536000) * 1000;
 	memcpy(text, value.data, value.len);
 	text[value.len] = '\0';
-	end = strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &tm); /* the C locale's names: programs set no other */
+	end = strptime(text, "%a, %d %b %Y %H:%M:%S GMT",
+		       &tm); /* the C locale's names: programs set no other */
 	if (!end || *end)
 		return -1;
 	at_ms = (int64_t)timegm(&tm) * 1000;

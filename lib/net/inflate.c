@@ -78,7 +78,9 @@ int sc_inflate_agree(struct sc_span answer, bool *ret_takeover, struct sc_err *e
 		} else if (same(key, "client_max_window_bits") && bits_ok(trim(value))) {
 			bit = 8;
 		} else {
-			return refuse(err, "the server's parameters for permessage-deflate are not valid");
+			return refuse(
+				err,
+				"the server's parameters for permessage-deflate are not valid");
 		}
 		if (seen & bit)
 			return refuse(err, "the server repeats a parameter for permessage-deflate");
@@ -88,7 +90,8 @@ int sc_inflate_agree(struct sc_span answer, bool *ret_takeover, struct sc_err *e
 	return 0;
 }
 
-int sc_inflate_new(bool takeover, size_t max_message, struct sc_inflate **ret_inflate, struct sc_err *err)
+int sc_inflate_new(bool takeover, size_t max_message, struct sc_inflate **ret_inflate,
+		   struct sc_err *err)
 {
 	struct sc_inflate *in = sc_calloc(1, sizeof(*in));
 
@@ -149,7 +152,8 @@ static int run(struct sc_inflate *in, uint16_t *code, struct sc_err *err)
 		}
 		if (in->z.avail_out && in->z.avail_in) {
 			*code = 1007;
-			return sc_err_set(err, SC_E_PROTOCOL, "cannot inflate the peer's message", "it does not go on");
+			return sc_err_set(err, SC_E_PROTOCOL, "cannot inflate the peer's message",
+					  "it does not go on");
 		}
 		if (in->z.avail_out)
 			return 0;
@@ -164,7 +168,8 @@ int sc_inflate_message(struct sc_inflate *in, struct sc_span payload, struct sc_
 
 	if (payload.len > UINT_MAX) {
 		*ret_close_code = 1009;
-		return sc_err_set(err, SC_E_PROTOCOL, "cannot inflate the peer's message", "it is larger than 4 GiB");
+		return sc_err_set(err, SC_E_PROTOCOL, "cannot inflate the peer's message",
+				  "it is larger than 4 GiB");
 	}
 	if (in->out.cap > KEEP)
 		sc_bytes_done(&in->out);

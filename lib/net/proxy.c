@@ -20,7 +20,8 @@ void sc_proxy_done(struct sc_proxy *proxy)
 }
 
 /* The proxy's URL goes through the URL parser under a scheme that it knows. */
-static int parse_as(struct sc_proxy *proxy, const char *scheme, const char *rest, struct sc_err *err)
+static int parse_as(struct sc_proxy *proxy, const char *scheme, const char *rest,
+		    struct sc_err *err)
 {
 	struct sc_bytes text;
 	int rc;
@@ -42,15 +43,21 @@ static bool has_port(const char *authority)
 	size_t len = strcspn(authority, "/?#");
 	const char *end = authority + len, *colon = memrchr(authority, ':', len);
 
-	return colon && !memchr(colon, ']', (size_t)(end - colon)) && !memchr(colon, '@', (size_t)(end - colon)) &&
-	       colon + 1 < end;
+	return colon && !memchr(colon, ']', (size_t)(end - colon)) &&
+	       !memchr(colon, '@', (size_t)(end - colon)) && colon + 1 < end;
 }
 
 int sc_proxy_parse(const char *text, struct sc_proxy *ret_proxy, struct sc_err *err)
 {
-	static const struct { const char *scheme, *as; enum sc_proxy_kind kind; uint16_t port; } kinds[] = {
-		{ "http://", "ws://", SC_PROXY_HTTP, 8080 },   { "https://", "wss://", SC_PROXY_HTTP, 443 },
-		{ "socks5://", "ws://", SC_PROXY_SOCKS5, 1080 }, { "socks5h://", "ws://", SC_PROXY_SOCKS5, 1080 },
+	static const struct {
+		const char *scheme, *as;
+		enum sc_proxy_kind kind;
+		uint16_t port;
+	} kinds[] = {
+		{ "http://", "ws://", SC_PROXY_HTTP, 8080 },
+		{ "https://", "wss://", SC_PROXY_HTTP, 443 },
+		{ "socks5://", "ws://", SC_PROXY_SOCKS5, 1080 },
+		{ "socks5h://", "ws://", SC_PROXY_SOCKS5, 1080 },
 		{ "socks://", "ws://", SC_PROXY_SOCKS5, 1080 },
 	};
 	struct sc_proxy proxy = { 0 };
@@ -69,7 +76,8 @@ int sc_proxy_parse(const char *text, struct sc_proxy *ret_proxy, struct sc_err *
 			break;
 		}
 	if (rest == text && strstr(text, "://"))
-		return sc_err_set(err, SC_E_USAGE, "cannot use the proxy", "its scheme is not one of http, https, socks5"
+		return sc_err_set(err, SC_E_USAGE, "cannot use the proxy",
+				  "its scheme is not one of http, https, socks5"
 				  " and socks5h");
 	rc = parse_as(&proxy, kinds[k].as, rest, err);
 	if (rc < 0) {
@@ -81,9 +89,11 @@ int sc_proxy_parse(const char *text, struct sc_proxy *ret_proxy, struct sc_err *
 		proxy.url.port = kinds[k].port;
 	proxy.kind = kinds[k].kind;
 	if (proxy.kind == SC_PROXY_SOCKS5 && proxy.url.user &&
-	    (strlen(proxy.url.user) > 255 || (proxy.url.password && strlen(proxy.url.password) > 255))) {
+	    (strlen(proxy.url.user) > 255 ||
+	     (proxy.url.password && strlen(proxy.url.password) > 255))) {
 		sc_proxy_done(&proxy);
-		return sc_err_set(err, SC_E_USAGE, "cannot use the proxy", "SOCKS5 takes a user and a password of 255"
+		return sc_err_set(err, SC_E_USAGE, "cannot use the proxy",
+				  "SOCKS5 takes a user and a password of 255"
 				  " bytes each");
 	}
 	*ret_proxy = proxy;
@@ -107,7 +117,8 @@ static bool in_network(const char *host, const char *network, const char *bits_t
 	unsigned char a[16], b[16];
 	uint64_t bits;
 
-	if (!to_address(host, a) || !to_address(network, b) || !sc_u64_parse(sc_span_str(bits_text), &bits))
+	if (!to_address(host, a) || !to_address(network, b) ||
+	    !sc_u64_parse(sc_span_str(bits_text), &bits))
 		return false;
 	if (!strchr(network, ':'))
 		bits += 96;
@@ -190,8 +201,8 @@ static bool this_machine(const struct sc_url *target)
 {
 	size_t len = strlen(target->host);
 
-	return target->socket || !strcmp(target->host, "localhost") || !strcmp(target->host, "::1") ||
-	       in_network(target->host, "127.0.0.0", "8") ||
+	return target->socket || !strcmp(target->host, "localhost") ||
+	       !strcmp(target->host, "::1") || in_network(target->host, "127.0.0.0", "8") ||
 	       (len > 10 && !strcmp(target->host + len - 10, ".localhost"));
 }
 
@@ -208,7 +219,8 @@ int sc_proxy_from_env(const struct sc_url *target, struct sc_proxy *ret_proxy, s
 {
 	const char *except = env("no_proxy", "NO_PROXY");
 	/* HTTP_PROXY is left alone: a CGI program would take it from its client's "Proxy:" header. */
-	const char *text = target->tls ? env("https_proxy", "HTTPS_PROXY") : env("http_proxy", NULL);
+	const char *text = target->tls ? env("https_proxy", "HTTPS_PROXY")
+				       : env("http_proxy", NULL);
 
 	if (!text)
 		text = env("all_proxy", "ALL_PROXY");
@@ -242,8 +254,8 @@ static int begin_http(struct sc_proxy_talk *t)
 	return rc < 0 ? rc : sc_bytes_puts(&t->out, "\r\n");
 }
 
-int sc_proxy_begin(struct sc_proxy_talk *t, const struct sc_proxy *proxy, const char *host, uint16_t port,
-		   struct sc_err *err)
+int sc_proxy_begin(struct sc_proxy_talk *t, const struct sc_proxy *proxy, const char *host,
+		   uint16_t port, struct sc_err *err)
 {
 	int rc;
 
@@ -257,7 +269,8 @@ int sc_proxy_begin(struct sc_proxy_talk *t, const struct sc_proxy *proxy, const 
 		rc = begin_http(t);
 	} else {
 		t->step = STEP_SOCKS_METHOD;
-		rc = proxy->url.user ? sc_bytes_put(&t->out, "\5\2\0\2", 4) : sc_bytes_put(&t->out, "\5\1\0", 3);
+		rc = proxy->url.user ? sc_bytes_put(&t->out, "\5\2\0\2", 4)
+				     : sc_bytes_put(&t->out, "\5\1\0", 3);
 	}
 	return rc < 0 ? sc_err_nomem(err, "cannot ask the proxy") : 0;
 }
@@ -296,7 +309,8 @@ static int feed_http(struct sc_proxy_talk *t, size_t *ret_head, struct sc_err *e
 		 (int)(head.reason.len < 100 ? head.reason.len : 100), head.reason.data);
 	if (head.status == 407) {
 		fail(t, SC_E_NOAUTH, err, reason);
-		return sc_err_next(err, "give its user and password as http://USER:PASSWORD@HOST:PORT");
+		return sc_err_next(err,
+				   "give its user and password as http://USER:PASSWORD@HOST:PORT");
 	}
 	return fail(t, SC_E_UNAVAILABLE, err, reason);
 }
@@ -329,7 +343,8 @@ static int socks_request(struct sc_proxy_talk *t)
 
 static int socks_auth(struct sc_proxy_talk *t)
 {
-	const char *texts[2] = { t->proxy->url.user, t->proxy->url.password ? t->proxy->url.password : "" };
+	const char *texts[2] = { t->proxy->url.user,
+				 t->proxy->url.password ? t->proxy->url.password : "" };
 	int rc = sc_bytes_putc(&t->out, 1);
 
 	for (int i = 0; i < 2 && rc == 0; i++) {
@@ -356,9 +371,15 @@ static size_t socks_need(const struct sc_proxy_talk *t)
 static int socks_answer(struct sc_proxy_talk *t, struct sc_err *err)
 {
 	static const char *const replies[] = {
-		"", "it failed", "its rules forbid the connection", "it cannot reach the network",
-		"it cannot reach the host", "the host refused the connection", "the time to live ran out",
-		"it does not know the command", "it does not know the kind of address",
+		"",
+		"it failed",
+		"its rules forbid the connection",
+		"it cannot reach the network",
+		"it cannot reach the host",
+		"the host refused the connection",
+		"the time to live ran out",
+		"it does not know the command",
+		"it does not know the kind of address",
 	};
 	const unsigned char *p = (const unsigned char *)t->in.data;
 	int rc = 0;
@@ -368,10 +389,13 @@ static int socks_answer(struct sc_proxy_talk *t, struct sc_err *err)
 	if (t->step == STEP_SOCKS_METHOD) {
 		if (p[1] == 0xff || (p[1] == 2 && !t->proxy->url.user)) {
 			fail(t, SC_E_NOAUTH, err, "it takes none of our ways to log in");
-			return sc_err_next(err, "give its user and password as socks5://USER:PASSWORD@HOST:PORT");
+			return sc_err_next(
+				err,
+				"give its user and password as socks5://USER:PASSWORD@HOST:PORT");
 		}
 		if (p[1] != 0 && p[1] != 2)
-			return fail(t, SC_E_PROTOCOL, err, "it chose a way to log in that was not offered");
+			return fail(t, SC_E_PROTOCOL, err,
+				    "it chose a way to log in that was not offered");
 		rc = p[1] == 2 ? socks_auth(t) : socks_request(t);
 	} else if (t->step == STEP_SOCKS_AUTH) {
 		if (p[1] != 0)
@@ -379,7 +403,8 @@ static int socks_answer(struct sc_proxy_talk *t, struct sc_err *err)
 		rc = socks_request(t);
 	} else {
 		if (p[1] != 0)
-			return fail(t, SC_E_UNAVAILABLE, err, p[1] < 9 ? replies[p[1]] : "it refused");
+			return fail(t, SC_E_UNAVAILABLE, err,
+				    p[1] < 9 ? replies[p[1]] : "it refused");
 		if (p[3] != 1 && p[3] != 3 && p[3] != 4)
 			return fail(t, SC_E_PROTOCOL, err, "its answer is not SOCKS5");
 		return 1;
@@ -387,7 +412,8 @@ static int socks_answer(struct sc_proxy_talk *t, struct sc_err *err)
 	return rc < 0 ? sc_err_nomem(err, "cannot ask the proxy") : 0;
 }
 
-int sc_proxy_feed(struct sc_proxy_talk *t, const char *data, size_t len, size_t *ret_used, struct sc_err *err)
+int sc_proxy_feed(struct sc_proxy_talk *t, const char *data, size_t len, size_t *ret_used,
+		  struct sc_err *err)
 {
 	size_t at = 0, before, head = 0;
 	int rc = 0;

@@ -35,9 +35,11 @@ struct sc_tls {
 
 static int below_again(BIO *bio, struct sc_tls *t, ssize_t rc, bool reading)
 {
-	if (rc == SC_TLS_READ || (!t->lower && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) && reading))
+	if (rc == SC_TLS_READ ||
+	    (!t->lower && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) && reading))
 		BIO_set_retry_read(bio);
-	else if (rc == SC_TLS_WRITE || (!t->lower && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)))
+	else if (rc == SC_TLS_WRITE ||
+		 (!t->lower && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)))
 		BIO_set_retry_write(bio);
 	else if (!t->lower)
 		t->errnum = errno;
@@ -123,9 +125,11 @@ static int load_files(SSL_CTX *ssl, const struct sc_tls_files *f, struct sc_err 
 	if (f->ca && SSL_CTX_load_verify_file(ssl, f->ca) != 1)
 		return file_failed(err, "CA file", f->ca);
 	if (!f->ca)
-		SSL_CTX_set_default_verify_paths(ssl); /* without any, each certificate is refused */
+		SSL_CTX_set_default_verify_paths(
+			ssl); /* without any, each certificate is refused */
 	if (f->key && !f->cert)
-		return sc_err_set(err, SC_E_USAGE, "cannot use the key", "no certificate was given with it");
+		return sc_err_set(err, SC_E_USAGE, "cannot use the key",
+				  "no certificate was given with it");
 	if (f->cert && SSL_CTX_use_certificate_chain_file(ssl, f->cert) != 1)
 		return file_failed(err, "certificate", f->cert);
 	if (key && SSL_CTX_use_PrivateKey_file(ssl, key, SSL_FILETYPE_PEM) != 1)
@@ -135,7 +139,8 @@ static int load_files(SSL_CTX *ssl, const struct sc_tls_files *f, struct sc_err 
 	return 0;
 }
 
-int sc_tls_context_new(const struct sc_tls_files *files, struct sc_tls_context **ret_context, struct sc_err *err)
+int sc_tls_context_new(const struct sc_tls_files *files, struct sc_tls_context **ret_context,
+		       struct sc_err *err)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	static const unsigned char alpn[] = "\x08http/1.1";
@@ -152,8 +157,9 @@ int sc_tls_context_new(const struct sc_tls_files *files, struct sc_tls_context *
 		return sc_err_nomem(err, "cannot set up TLS");
 	}
 	SSL_CTX_set_min_proto_version(c->ssl, TLS1_2_VERSION);
-	SSL_CTX_set_mode(c->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-				 SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_mode(c->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE |
+					 SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+					 SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_default_passwd_cb(c->ssl, no_pass_phrase);
 	SSL_CTX_set_verify(c->ssl, files->insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
 	SSL_CTX_set_alpn_protos(c->ssl, alpn, sizeof(alpn) - 1);
@@ -189,11 +195,12 @@ static bool set_name(struct sc_tls *t)
 	if (len && t->name[len - 1] == '.')
 		t->name[--len] = '\0'; /* the root's dot is in no certificate */
 	SSL_set_hostflags(t->ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-	return SSL_set1_host(t->ssl, t->name) == 1 && SSL_set_tlsext_host_name(t->ssl, t->name) == 1;
+	return SSL_set1_host(t->ssl, t->name) == 1 &&
+	       SSL_set_tlsext_host_name(t->ssl, t->name) == 1;
 }
 
-int sc_tls_new(struct sc_tls_context *c, const char *name, int fd, struct sc_tls *lower, struct sc_tls **ret_tls,
-	       struct sc_err *err)
+int sc_tls_new(struct sc_tls_context *c, const char *name, int fd, struct sc_tls *lower,
+	       struct sc_tls **ret_tls, struct sc_err *err)
 {
 	struct sc_tls *t = sc_calloc(1, sizeof(*t));
 	BIO *bio;
@@ -243,11 +250,13 @@ static int stopped(struct sc_tls *t, int rc, const char *tried, struct sc_err *e
 	if (why == SSL_ERROR_ZERO_RETURN)
 		return 0;
 	e = ERR_peek_last_error();
-	if (why == SSL_ERROR_SYSCALL || (why == SSL_ERROR_SSL && ERR_GET_REASON(e) == SSL_R_UNEXPECTED_EOF_WHILE_READING)) {
+	if (why == SSL_ERROR_SYSCALL ||
+	    (why == SSL_ERROR_SSL && ERR_GET_REASON(e) == SSL_R_UNEXPECTED_EOF_WHILE_READING)) {
 		ERR_clear_error();
 		if (t->errnum)
 			return sc_err_sys(err, SC_E_UNAVAILABLE, t->errnum, tried);
-		return sc_err_set(err, SC_E_UNAVAILABLE, tried, "the peer ended the connection without a farewell");
+		return sc_err_set(err, SC_E_UNAVAILABLE, tried,
+				  "the peer ended the connection without a farewell");
 	}
 	if (verify != X509_V_OK && !t->insecure && !SSL_is_init_finished(t->ssl)) {
 		ERR_clear_error();
@@ -255,8 +264,9 @@ static int stopped(struct sc_tls *t, int rc, const char *tried, struct sc_err *e
 		sc_err_set(err, SC_E_UNAVAILABLE, "cannot trust the certificate of", "%s",
 			   X509_verify_cert_error_string(verify));
 		sc_err_on(err, "host", t->name);
-		return sc_err_next(err, "give the authority's PEM file with --ca, or the right name with "
-					"--server-name");
+		return sc_err_next(
+			err, "give the authority's PEM file with --ca, or the right name with "
+			     "--server-name");
 	}
 	return sc_err_set(err, SC_E_UNAVAILABLE, tried, "%s", library_reason());
 }
@@ -271,7 +281,8 @@ int sc_tls_handshake(struct sc_tls *t, struct sc_err *err)
 		return 0;
 	rc = stopped(t, rc, "cannot set up TLS", err);
 	if (rc == 0)
-		return sc_err_set(err, SC_E_UNAVAILABLE, "cannot set up TLS", "the peer ended the connection");
+		return sc_err_set(err, SC_E_UNAVAILABLE, "cannot set up TLS",
+				  "the peer ended the connection");
 	return rc;
 }
 
@@ -294,7 +305,8 @@ ssize_t sc_tls_write(struct sc_tls *t, const void *data, size_t len, struct sc_e
 		return rc;
 	rc = stopped(t, rc, "cannot write to the peer", err);
 	if (rc == 0)
-		return sc_err_set(err, SC_E_UNAVAILABLE, "cannot write to the peer", "it ended the connection");
+		return sc_err_set(err, SC_E_UNAVAILABLE, "cannot write to the peer",
+				  "it ended the connection");
 	return rc;
 }
 

@@ -135,9 +135,11 @@ static int take_target(struct sc_url *url, const char *text, struct sc_err *err)
 {
 	for (const char *p = text; *p; p++) {
 		if ((unsigned char)*p <= ' ' || *p == 0x7f)
-			return refuse(err, "it holds a blank or a control character; write it as %XX");
+			return refuse(err,
+				      "it holds a blank or a control character; write it as %XX");
 		if (*p == '#')
-			return refuse(err, "a WebSocket URL has no #fragment; write the '#' as %23");
+			return refuse(err,
+				      "a WebSocket URL has no #fragment; write the '#' as %23");
 	}
 	if (*text == '/') {
 		url->target = copy(sc_span_str(text));
@@ -194,7 +196,8 @@ static int take_ipv6(struct sc_url *url, struct sc_span text, struct sc_err *err
 			i += 2;
 	}
 	url->host[n] = '\0';
-	if (strspn(url->host, "0123456789abcdefABCDEF:.") < strcspn(url->host, "%") || !strchr(url->host, ':'))
+	if (strspn(url->host, "0123456789abcdefABCDEF:.") < strcspn(url->host, "%") ||
+	    !strchr(url->host, ':'))
 		return refuse(err, "what stands in [ ] is not an IPv6 address");
 	return 0;
 }
@@ -237,7 +240,9 @@ static int take_authority(struct sc_url *url, struct sc_span text, struct sc_err
 		colon = close + 1 < end ? close + 1 : NULL;
 	} else {
 		colon = memchr(text.data, ':', text.len);
-		rc = take_name(url, sc_span(text.data, colon ? (size_t)(colon - text.data) : text.len), err);
+		rc = take_name(url,
+			       sc_span(text.data, colon ? (size_t)(colon - text.data) : text.len),
+			       err);
 	}
 	if (rc == 0 && colon)
 		rc = take_port(url, sc_span(colon + 1, (size_t)(end - colon - 1)), err);
@@ -265,8 +270,14 @@ static int parse_unix(struct sc_url *url, const char *text, struct sc_err *err)
 
 static int parse(struct sc_url *url, const char *text, struct sc_err *err)
 {
-	static const struct { const char *name; bool tls; } schemes[] = {
-		{ "ws://", false }, { "wss://", true }, { "http://", false }, { "https://", true },
+	static const struct {
+		const char *name;
+		bool tls;
+	} schemes[] = {
+		{ "ws://", false },
+		{ "wss://", true },
+		{ "http://", false },
+		{ "https://", true },
 	};
 	int rc;
 
@@ -319,7 +330,8 @@ void sc_url_done(struct sc_url *url)
 int sc_url_put_host(const struct sc_url *url, struct sc_bytes *buf)
 {
 	bool ipv6 = strchr(url->host, ':') != NULL;
-	int rc = sc_bytes_putf(buf, ipv6 ? "[%.*s]" : "%.*s", (int)strcspn(url->host, "%"), url->host);
+	int rc = sc_bytes_putf(buf, ipv6 ? "[%.*s]" : "%.*s", (int)strcspn(url->host, "%"),
+			       url->host);
 
 	if (rc == 0 && !url->socket && url->port != (url->tls ? 443 : 80))
 		rc = sc_bytes_putf(buf, ":%u", url->port);
@@ -331,5 +343,6 @@ void sc_url_where(const struct sc_url *url, char *ret_text, size_t size)
 	if (url->socket)
 		snprintf(ret_text, size, "unix:%s", url->socket);
 	else
-		snprintf(ret_text, size, strchr(url->host, ':') ? "[%s]:%u" : "%s:%u", url->host, url->port);
+		snprintf(ret_text, size, strchr(url->host, ':') ? "[%s]:%u" : "%s:%u", url->host,
+			 url->port);
 }

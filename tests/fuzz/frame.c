@@ -49,7 +49,8 @@ static struct sum run(const uint8_t *data, size_t size, size_t step, bool masked
 			s.frames++;
 			add(&s, &f.kind, sizeof(f.kind));
 			add(&s, f.payload.data, f.payload.len);
-			if (f.kind == SC_FRAME_TEXT && !f.compressed && !sc_frame_utf8(f.payload.data, f.payload.len))
+			if (f.kind == SC_FRAME_TEXT && !f.compressed &&
+			    !sc_frame_utf8(f.payload.data, f.payload.len))
 				abort();
 		}
 	}
@@ -66,7 +67,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		struct sum whole = run(data + 1, size - 1, 0, mode & 1, mode & 2);
 		struct sum parts = run(data + 1, size - 1, 1 + data[0] % 17, mode & 1, mode & 2);
 
-		if (whole.hash != parts.hash || whole.frames != parts.frames || whole.end != parts.end)
+		if (whole.hash != parts.hash || whole.frames != parts.frames ||
+		    whole.end != parts.end)
 			abort();
 	}
 	return 0;

@@ -54,7 +54,8 @@ static void identity_make(struct identity *id, const char *san, long from_s, lon
 	X509_gmtime_adj(X509_getm_notBefore(id->cert), from_s);
 	X509_gmtime_adj(X509_getm_notAfter(id->cert), to_s);
 	name = X509_get_subject_name(id->cert);
-	X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"test", -1, -1, 0);
+	X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"test", -1, -1,
+				   0);
 	X509_set_issuer_name(id->cert, name);
 	X509_set_pubkey(id->cert, id->key);
 	ext = X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, san);
@@ -87,7 +88,8 @@ static bool tls_accept(struct peer *p)
 		SSL_CTX_use_PrivateKey(p->tls, server_id.key);
 		if (ask_certificate) {
 			X509_STORE_add_cert(SSL_CTX_get_cert_store(p->tls), client_id.cert);
-			SSL_CTX_set_verify(p->tls, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+			SSL_CTX_set_verify(p->tls,
+					   SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
 		}
 	}
 	ssl = SSL_new(p->tls);
@@ -147,8 +149,8 @@ static void script_tls_refused(struct peer *p)
 	PEER_CHECK(p, !tls_accept(p) || peer_at_end(p));
 }
 
-static void tls_case(void (*script)(struct peer *p), const char *san, long from_s, long to_s, const char *host, int mode,
-		     const char *words)
+static void tls_case(void (*script)(struct peer *p), const char *san, long from_s, long to_s,
+		     const char *host, int mode, const char *words)
 {
 	identity_make(&server_id, san, from_s, to_s);
 	begin(script, "wss", host);
@@ -168,27 +170,35 @@ static void tls_case(void (*script)(struct peer *p), const char *san, long from_
 
 TEST(a_certificate_of_the_given_authority_is_good)
 {
-	tls_case(script_tls, "DNS:localhost", -60, 3600, "localhost", 0, "open t:one b:100000 lost:1000 end:unavailable");
+	tls_case(script_tls, "DNS:localhost", -60, 3600, "localhost", 0,
+		 "open t:one b:100000 lost:1000 end:unavailable");
 	CHECK_STR(w.warning, "");
-	tls_case(script_tls, "IP:127.0.0.1", -60, 3600, "127.0.0.1", 0, "open t:one b:100000 lost:1000 end:unavailable");
-	tls_case(script_tls, "DNS:feed.example", -60, 3600, "127.0.0.1", 2, "open t:one b:100000 lost:1000 end:unavailable");
+	tls_case(script_tls, "IP:127.0.0.1", -60, 3600, "127.0.0.1", 0,
+		 "open t:one b:100000 lost:1000 end:unavailable");
+	tls_case(script_tls, "DNS:feed.example", -60, 3600, "127.0.0.1", 2,
+		 "open t:one b:100000 lost:1000 end:unavailable");
 }
 
 TEST(other_certificates_are_refused_and_not_tried_again)
 {
-	tls_case(script_tls_refused, "DNS:other", -60, 3600, "localhost", 0, "fail:0 end:unavailable");
+	tls_case(script_tls_refused, "DNS:other", -60, 3600, "localhost", 0,
+		 "fail:0 end:unavailable");
 	CHECK(strstr(w.reason, "ostname mismatch"));
-	tls_case(script_tls_refused, "DNS:localhost", -60, 3600, "127.0.0.1", 0, "fail:0 end:unavailable");
+	tls_case(script_tls_refused, "DNS:localhost", -60, 3600, "127.0.0.1", 0,
+		 "fail:0 end:unavailable");
 	CHECK(strstr(w.reason, "IP address mismatch"));
-	tls_case(script_tls_refused, "DNS:localhost", -3600, -60, "localhost", 0, "fail:0 end:unavailable");
+	tls_case(script_tls_refused, "DNS:localhost", -3600, -60, "localhost", 0,
+		 "fail:0 end:unavailable");
 	CHECK(strstr(w.reason, "expired"));
-	tls_case(script_tls_refused, "DNS:localhost", -60, 3600, "localhost", 3, "fail:0 end:unavailable");
+	tls_case(script_tls_refused, "DNS:localhost", -60, 3600, "localhost", 3,
+		 "fail:0 end:unavailable");
 	CHECK(strstr(w.reason, "self"));
 }
 
 TEST(insecure_takes_any_and_warns)
 {
-	tls_case(script_tls, "DNS:other", -3600, -60, "localhost", 1, "open t:one b:100000 lost:1000 end:unavailable");
+	tls_case(script_tls, "DNS:other", -3600, -60, "localhost", 1,
+		 "open t:one b:100000 lost:1000 end:unavailable");
 	CHECK(strstr(w.warning, "not checked"));
 }
 
@@ -276,12 +286,14 @@ TEST(tls_with_pauses_loses_nothing)
 
 /* Proxies: the peer is the proxy, and then the server behind it. */
 
-static void proxied(void (*script)(struct peer *p), const char *target, const char *scheme, const char *words)
+static void proxied(void (*script)(struct peer *p), const char *target, const char *scheme,
+		    const char *words)
 {
 	identity_make(&server_id, "DNS:localhost,DNS:feed.example", -60, 3600);
 	begin(script, "ws", "x");
 	w.o.ca = server_id.cert_path;
-	snprintf(proxy, sizeof(proxy), "%s%s:%d", scheme, strstr(scheme, "https") ? "localhost" : "127.0.0.1", peer.port);
+	snprintf(proxy, sizeof(proxy), "%s%s:%d", scheme,
+		 strstr(scheme, "https") ? "localhost" : "127.0.0.1", peer.port);
 	w.o.proxy = proxy;
 	watcher_run(&w, target);
 	identity_done(&server_id);
@@ -329,10 +341,13 @@ static void script_secure_connect_tls(struct peer *p)
 
 TEST(http_proxies)
 {
-	proxied(script_connect, "ws://feed.example/t", "http://u:pw@", "open t:hi lost:1000 end:unavailable");
+	proxied(script_connect, "ws://feed.example/t", "http://u:pw@",
+		"open t:hi lost:1000 end:unavailable");
 	CHECK(strstr(w.where, "feed.example:80 through proxy 127.0.0.1:"));
-	proxied(script_connect_tls, "wss://feed.example/t", "http://", "open t:hi lost:1000 end:unavailable");
-	proxied(script_secure_connect_tls, "wss://feed.example/t", "https://", "open t:hi lost:1000 end:unavailable");
+	proxied(script_connect_tls, "wss://feed.example/t", "http://",
+		"open t:hi lost:1000 end:unavailable");
+	proxied(script_secure_connect_tls, "wss://feed.example/t", "https://",
+		"open t:hi lost:1000 end:unavailable");
 }
 
 static void script_407(struct peer *p)
@@ -356,7 +371,10 @@ static void script_socks(struct peer *p)
 	PEER_CHECK(p, peer_write(p, "\5\2", 2));
 	PEER_CHECK(p, peer_read(p, asked, 6) && !memcmp(asked, "\1\1u\2pw", 6));
 	PEER_CHECK(p, peer_write(p, "\1\0", 2));
-	PEER_CHECK(p, peer_read(p, asked, 19) && !memcmp(asked, "\5\1\0\3\x0c" "feed.example\x01\xbb", 19));
+	PEER_CHECK(p, peer_read(p, asked, 19) && !memcmp(asked,
+							 "\5\1\0\3\x0c"
+							 "feed.example\x01\xbb",
+							 19));
 	PEER_CHECK(p, peer_write(p, "\5\0\0\1\1\2\3\4\5\6", 10));
 	PEER_CHECK(p, tls_accept(p));
 	serve(p);
@@ -364,7 +382,8 @@ static void script_socks(struct peer *p)
 
 TEST(socks_proxies)
 {
-	proxied(script_socks, "wss://feed.example/t", "socks5://u:pw@", "open t:hi lost:1000 end:unavailable");
+	proxied(script_socks, "wss://feed.example/t", "socks5://u:pw@",
+		"open t:hi lost:1000 end:unavailable");
 }
 
 TEST(the_proxy_of_the_environment)
@@ -403,7 +422,10 @@ static void script_deflate(struct peer *p)
 	PEER_CHECK(p, peer_accept(p));
 	snprintf(head, sizeof(head), "Sec-WebSocket-Extensions: %s\r\n", extension);
 	PEER_CHECK(p, peer_upgrade(p, head));
-	PEER_CHECK(p, peer_asked(p, "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits"));
+	PEER_CHECK(
+		p,
+		peer_asked(p,
+			   "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits"));
 	PEER_CHECK(p, peer_frame(p, 0xc1, squeezed[0], squeezed_len[0]));
 	PEER_CHECK(p, peer_frame(p, 0x41, squeezed[1], 3));
 	PEER_CHECK(p, peer_frame(p, 0x89, "", 0));
@@ -414,7 +436,8 @@ static void script_deflate(struct peer *p)
 		;
 }
 
-static void deflated(const char *answer, bool takeover, const char *third, size_t third_len, const char *words)
+static void deflated(const char *answer, bool takeover, const char *third, size_t third_len,
+		     const char *words)
 {
 	static const char text[] = "a text that comes twice, a text that comes twice";
 
@@ -422,9 +445,11 @@ static void deflated(const char *answer, bool takeover, const char *third, size_
 	CHECK(deflateInit2(&deflater, 9, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY) == Z_OK);
 	for (int i = 0; i < 3; i++) {
 		if (i == 2)
-			squeezed_len[i] = squeeze(third, third_len, squeezed[i], sizeof(squeezed[i]));
+			squeezed_len[i] = squeeze(third, third_len, squeezed[i],
+						  sizeof(squeezed[i]));
 		else
-			squeezed_len[i] = squeeze(text, sizeof(text) - 1, squeezed[i], sizeof(squeezed[i]));
+			squeezed_len[i] = squeeze(text, sizeof(text) - 1, squeezed[i],
+						  sizeof(squeezed[i]));
 		if (!takeover)
 			deflateReset(&deflater);
 	}
@@ -448,8 +473,8 @@ TEST(compressed_messages)
 
 	deflated("permessage-deflate", true, zeros, 5000, "open " TWICE TWICE "t:plain b:5000");
 	CHECK(w.compressed);
-	deflated("permessage-deflate; server_no_context_takeover; client_max_window_bits=15", false, zeros, 10,
-		 "open " TWICE TWICE "t:plain b:10");
+	deflated("permessage-deflate; server_no_context_takeover; client_max_window_bits=15", false,
+		 zeros, 10, "open " TWICE TWICE "t:plain b:10");
 	/* a bomb: 4 kB that would be 4 MB */
 	deflated("permessage-deflate; server_max_window_bits=15", true, zeros, sizeof(zeros),
 		 "open " TWICE TWICE "t:plain lost:1006 end:protocol");
@@ -464,7 +489,8 @@ static void script_extension(struct peer *p)
 	snprintf(head, sizeof(head), "Sec-WebSocket-Extensions: %s\r\n", extension);
 	PEER_CHECK(p, peer_upgrade(p, head));
 	if (!strcmp(extension, "permessage-deflate"))
-		(void)peer_frame(p, 0xc1, "\xff\xff\xff", 3); /* refused already, it may have left */
+		(void)peer_frame(p, 0xc1, "\xff\xff\xff",
+				 3); /* refused already, it may have left */
 	while (!peer_at_end(p))
 		;
 }
@@ -472,8 +498,11 @@ static void script_extension(struct peer *p)
 TEST(extensions_that_were_not_offered)
 {
 	static const char *const answers[] = {
-		"x-other", "permessage-deflate; what=1", "permessage-deflate, permessage-deflate",
-		"permessage-deflate; server_max_window_bits=7", "permessage-deflate; server_max_window_bits",
+		"x-other",
+		"permessage-deflate; what=1",
+		"permessage-deflate, permessage-deflate",
+		"permessage-deflate; server_max_window_bits=7",
+		"permessage-deflate; server_max_window_bits",
 		"permessage-deflate; server_no_context_takeover; server_no_context_takeover",
 	};
 

@@ -153,8 +153,11 @@ static void script_data_behind_head(struct peer *p)
 		 strstr(p->request, "Sec-WebSocket-Key: ") + 19);
 	EVP_Digest(both, strlen(both), digest, &len, EVP_sha1(), NULL);
 	EVP_EncodeBlock(text, digest, (int)len);
-	snprintf(head, sizeof(head), "HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 101 x\r\nUpgrade: WEBSOCKET\r\nConnection: upgrade\r\n"
-		 "Sec-WebSocket-Accept: %s\r\n\r\n\x81\x02hi\x81\x03you", text);
+	snprintf(head, sizeof(head),
+		 "HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 101 x\r\nUpgrade: WEBSOCKET\r\nConnection: "
+		 "upgrade\r\n"
+		 "Sec-WebSocket-Accept: %s\r\n\r\n\x81\x02hi\x81\x03you",
+		 text);
 	PEER_CHECK(p, peer_puts(p, head));
 	PEER_CHECK(p, peer_close(p, 1000, ""));
 }
@@ -180,7 +183,10 @@ static void script_ours(struct peer *p)
 	PEER_CHECK(p, peer_expect(p, 0x81, "one", 3));
 	PEER_CHECK(p, peer_expect(p, 0x82, "two", 3));
 	PEER_CHECK(p, peer_text(p, "bye"));
-	PEER_CHECK(p, peer_expect(p, 0x88, "\x03\xe8" "enough", 8));
+	PEER_CHECK(p, peer_expect(p, 0x88,
+				  "\x03\xe8"
+				  "enough",
+				  8));
 	PEER_CHECK(p, peer_text(p, "thrown away"));
 	PEER_CHECK(p, peer_frame(p, 0x88, "\x03\xe8", 2));
 	PEER_CHECK(p, peer_at_end(p));
@@ -230,7 +236,8 @@ static void script_breach(struct peer *p)
 	PEER_CHECK(p, peer_text(p, "good"));
 	PEER_CHECK(p, peer_write(p, breach, breach_len));
 	PEER_CHECK(p, peer_read_frame(p, payload, &len) == 0x88);
-	PEER_CHECK(p, len > 2 && ((unsigned char)payload[0] << 8 | (unsigned char)payload[1]) == breach_code);
+	PEER_CHECK(p, len > 2 && ((unsigned char)payload[0] << 8 | (unsigned char)payload[1]) ==
+					 breach_code);
 }
 
 static void breached(const char *bytes, size_t len, int code, const char *reason)
@@ -287,13 +294,16 @@ TEST(refused_upgrades)
 	refused("HTTP/1.1 403 No\r\n\r\nyour token is old", "fail:403 end:not_authorised", -1, -1);
 	CHECK(strstr(w.reason, "403 No") && strstr(w.reason, "your token is old"));
 	refused("HTTP/1.1 404 Not Found\r\n\r\n", "fail:404 end:not_found", -1, -1);
-	refused("HTTP/1.1 302 Found\r\nLocation: wss://x/y\r\n\r\n", "fail:302 end:unavailable", -1, -1);
+	refused("HTTP/1.1 302 Found\r\nLocation: wss://x/y\r\n\r\n", "fail:302 end:unavailable", -1,
+		-1);
 	refused("HTTP/1.1 200 OK\r\n\r\n<html>", "fail:200 end:protocol", -1, -1);
 	refused("HTTP/1.1 429 Slow\r\nRetry-After: 7\r\n\r\n", "fail:429", 7000, 7000);
 	refused("HTTP/1.1 503 Busy\r\nRetry-After: 1\r\n\r\n", "fail:503", 1000, 1000);
 	refused("HTTP/1.1 500 Oops\r\n\r\n", "fail:500", 0, 20);
 	refused("SSH-2.0-OpenSSH\r\n", "fail:0", 0, 20);
-	refused("HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: no\r\n\r\n", "fail:0", 0, 20);
+	refused("HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: "
+		"Upgrade\r\nSec-WebSocket-Accept: no\r\n\r\n",
+		"fail:0", 0, 20);
 	CHECK(strstr(w.reason, "Sec-WebSocket-Accept"));
 	refused("", "fail:0", 0, 20);
 }
@@ -421,7 +431,8 @@ TEST(refused_connections_wait_longer_each_time)
 	w.o.retry.tries = 3;
 	/* a port that nobody listens on: bound, not listening */
 	{
-		struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+		struct sockaddr_in in = { .sin_family = AF_INET,
+					  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 		socklen_t len = sizeof(in);
 		int fd = socket(AF_INET, SOCK_STREAM, 0);
 		char dead[100];
@@ -511,7 +522,8 @@ static void script_twice(struct peer *p)
 		PEER_CHECK(p, strstr(p->request, i ? "GET /next?offset=9 " : "GET /t?offset=5 "));
 		PEER_CHECK(p, peer_text(p, i ? "two" : "one"));
 		if (i == 0)
-			PEER_CHECK(p, peer_expect(p, 0x88, "\x03\xe8", 2) && peer_frame(p, 0x88, "\x03\xe8", 2));
+			PEER_CHECK(p, peer_expect(p, 0x88, "\x03\xe8", 2) &&
+					      peer_frame(p, 0x88, "\x03\xe8", 2));
 		else
 			PEER_CHECK(p, peer_close(p, 1000, ""));
 		peer_hang_up(p);
@@ -678,7 +690,8 @@ static void script_unread(struct peer *p)
 
 	PEER_CHECK(p, peer_accept_upgrade(p));
 	PEER_CHECK(p, peer_text(p, "one"));
-	for (int i = 0; i < 12; i++) /* 12 pings, 60 ms: none is answered, as none of it would be read */
+	for (int i = 0; i < 12;
+	     i++) /* 12 pings, 60 ms: none is answered, as none of it would be read */
 		PEER_CHECK(p, peer_read_frame(p, payload, &len) == 0x89);
 	PEER_CHECK(p, peer_text(p, "two"));
 	while (peer_read_frame(p, payload, &len) != 0x88)
@@ -740,7 +753,8 @@ static void late_resume(void *arg)
 {
 	struct watcher *on = arg;
 
-	CHECK((clock() - cpu_at_pause) * 1000 / CLOCKS_PER_SEC < 70); /* the hung-up socket keeps nobody busy */
+	CHECK((clock() - cpu_at_pause) * 1000 / CLOCKS_PER_SEC <
+	      70); /* the hung-up socket keeps nobody busy */
 	if (on->client && sc_client_is_open(on->client) && !peer.fault[0])
 		sc_client_resume(on->client);
 }
@@ -844,7 +858,8 @@ static void script_close(struct peer *p)
 /* A listener whose queue is full drops what comes, as an address that nobody answers at. */
 static int black_hole(int fds[4])
 {
-	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in in = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t len = sizeof(in);
 
 	fds[0] = socket(AF_INET, SOCK_STREAM, 0);

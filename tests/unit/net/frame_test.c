@@ -11,7 +11,8 @@
 static struct sc_err err;
 
 /* All messages as "t:TEXT;b:LEN;p:..;o:..;c:CODE:REASON;", and "!CODE" for a failure. */
-static void show(const char *bytes, size_t len, size_t step, bool masked, bool compress, char *text, size_t size)
+static void show(const char *bytes, size_t len, size_t step, bool masked, bool compress, char *text,
+		 size_t size)
 {
 	struct sc_frame_reader r;
 	char copy[70000];
@@ -34,14 +35,17 @@ static void show(const char *bytes, size_t len, size_t step, bool masked, bool c
 		if (rc == 0)
 			continue;
 		if (f.kind == SC_FRAME_CLOSE)
-			n += (size_t)snprintf(text + n, size - n, "c:%u:%.*s;", f.close_code, (int)f.payload.len,
-					      f.payload.data);
+			n += (size_t)snprintf(text + n, size - n, "c:%u:%.*s;", f.close_code,
+					      (int)f.payload.len, f.payload.data);
 		else if (f.kind == SC_FRAME_BINARY)
 			n += (size_t)snprintf(text + n, size - n, "b:%zu;", f.payload.len);
 		else
 			n += (size_t)snprintf(text + n, size - n, "%c:%.*s;",
-					      f.compressed ? 'z' : f.kind == SC_FRAME_TEXT ? 't' :
-					      f.kind == SC_FRAME_PING ? 'p' : 'o', (int)f.payload.len, f.payload.data);
+					      f.compressed              ? 'z'
+					      : f.kind == SC_FRAME_TEXT ? 't'
+					      : f.kind == SC_FRAME_PING ? 'p'
+									: 'o',
+					      (int)f.payload.len, f.payload.data);
 	}
 	sc_frame_reader_done(&r);
 }
@@ -67,8 +71,11 @@ TEST(messages)
 	GOT("\x81\x05hello\x81\x00\x82\x03\xff\xfe\x00", "t:hello;t:;b:3;");
 	GOT("\x81\x00", "t:;");
 	/* pings between the parts, the euro sign cut twice */
-	GOT("\x01\x01\xe2\x89\x01p\x00\x01\x82\x89\x00\x80\x01\xac\x8a\x01o", "p:p;p:;t:\xe2\x82\xac;o:o;");
-	GOT("\x02\x02" "ab\x80\x00", "b:2;");
+	GOT("\x01\x01\xe2\x89\x01p\x00\x01\x82\x89\x00\x80\x01\xac\x8a\x01o",
+	    "p:p;p:;t:\xe2\x82\xac;o:o;");
+	GOT("\x02\x02"
+	    "ab\x80\x00",
+	    "b:2;");
 	GOT("\x01\x00\x00\x00\x80\x00\x81\x01x", "t:;t:x;");
 	GOT_MASKED("\x81\x85\x37\xfa\x21\x3d\x7f\x9f\x4d\x51\x58", "t:Hello;"); /* RFC 6455, 5.7 */
 }
@@ -77,7 +84,9 @@ TEST(closes)
 {
 	GOT("\x88\x00", "c:1005:;");
 	GOT("\x88\x02\x03\xe8", "c:1000:;");
-	GOT("\x88\x05\x11\x4d" "bye", "c:4429:bye;");
+	GOT("\x88\x05\x11\x4d"
+	    "bye",
+	    "c:4429:bye;");
 	GOT("\x88\x01\x03", "!1002");
 	GOT("\x88\x02\x03\xed", "!1002"); /* 1005 */
 	GOT("\x88\x02\x03\xec", "!1002"); /* 1004 */
@@ -88,22 +97,22 @@ TEST(closes)
 
 TEST(breaches)
 {
-	GOT("\x81\x85\x37\xfa\x21\x3d\x7f\x9f\x4d\x51\x58", "!1002");  /* masked by a server */
-	GOT_MASKED("\x81\x05hello", "!1002");                          /* not masked by a client */
+	GOT("\x81\x85\x37\xfa\x21\x3d\x7f\x9f\x4d\x51\x58", "!1002"); /* masked by a server */
+	GOT_MASKED("\x81\x05hello", "!1002");                         /* not masked by a client */
 	GOT("\xc1\x01x", "!1002");
 	GOT("\xa1\x01x", "!1002");
 	GOT("\x91\x01x", "!1002");
 	GOT("\x83\x00", "!1002");
 	GOT("\x8b\x00", "!1002");
-	GOT("\x09\x00", "!1002");                                      /* a fragmented ping */
+	GOT("\x09\x00", "!1002"); /* a fragmented ping */
 	GOT("\x89\x7e\x00\x80", "!1002");
-	GOT("\x80\x00", "!1002");                                      /* continues nothing */
-	GOT("\x01\x01x\x81\x01y", "!1002");             /* begins inside another */
+	GOT("\x80\x00", "!1002");           /* continues nothing */
+	GOT("\x01\x01x\x81\x01y", "!1002"); /* begins inside another */
 	GOT("\x81\x7e\x00\x05hello", "!1002");
 	GOT("\x81\x7f\x00\x00\x00\x00\x00\x00\x01\x00", "!1002");
 	GOT("\x82\x7f\x80\x00\x00\x00\x00\x00\x00\x00", "!1002");
 	GOT("\x82\x7f\x00\xff\xff\xff\xff\xff\xff\xff", "!1009");
-	GOT("\x82\x7f\x00\x00\x00\x00\x00\x01\x01\xd1", "!1009");      /* 66001 */
+	GOT("\x82\x7f\x00\x00\x00\x00\x00\x01\x01\xd1", "!1009"); /* 66001 */
 	GOT("\x81\x03\xed\xa0\x80", "!1007");
 	GOT("\x81\x01\xc3\x81\x01x", "!1007");
 	GOT("\x01\x01\xc3\x80\x01x", "!1007");
@@ -159,7 +168,9 @@ TEST(what_is_written_is_read_back)
 			payload[k] = (char)(k * 7);
 		sc_bytes_init(&out, 100000);
 		sc_frame_reader_init(&r, i & 1, 66000);
-		CHECK_INT(sc_frame_put(&out, SC_FRAME_BINARY, true, false, i & 1, sc_span(payload, len)), 0);
+		CHECK_INT(sc_frame_put(&out, SC_FRAME_BINARY, true, false, i & 1,
+				       sc_span(payload, len)),
+			  0);
 		CHECK_INT(sc_frame_read(&r, out.data, out.len, &used, &f, &err), 1);
 		CHECK_INT(used, out.len);
 		CHECK_INT(f.payload.len, len);
@@ -187,7 +198,11 @@ static bool slow_utf8(const unsigned char *p, size_t n)
 {
 	for (size_t i = 0; i < n;) {
 		uint32_t c = p[i];
-		size_t more = c < 0x80 ? 0 : c >= 0xc0 && c < 0xe0 ? 1 : c >= 0xe0 && c < 0xf0 ? 2 : c >= 0xf0 && c < 0xf8 ? 3 : 9;
+		size_t more = c < 0x80                ? 0
+			      : c >= 0xc0 && c < 0xe0 ? 1
+			      : c >= 0xe0 && c < 0xf0 ? 2
+			      : c >= 0xf0 && c < 0xf8 ? 3
+						      : 9;
 
 		if (more == 9 || i + more >= n)
 			return false;
@@ -197,8 +212,8 @@ static bool slow_utf8(const unsigned char *p, size_t n)
 				return false;
 			c = c << 6 | (p[i + k] & 0x3f);
 		}
-		if ((more == 1 && c < 0x80) || (more == 2 && c < 0x800) || (more == 3 && c < 0x10000) || c > 0x10ffff ||
-		    (c >= 0xd800 && c < 0xe000))
+		if ((more == 1 && c < 0x80) || (more == 2 && c < 0x800) ||
+		    (more == 3 && c < 0x10000) || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
 			return false;
 		i += more + 1;
 	}
@@ -207,8 +222,9 @@ static bool slow_utf8(const unsigned char *p, size_t n)
 
 TEST(utf8_is_judged_as_defined)
 {
-	static const unsigned char bytes[] = { 'a', 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xe0,
-					       0xe1, 0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff };
+	static const unsigned char bytes[] = { 'a',  0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf,
+					       0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xec, 0xed,
+					       0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff };
 	size_t n = sizeof(bytes);
 
 	for (size_t all = 0; all < n * n * n * n; all++) {
@@ -219,7 +235,8 @@ TEST(utf8_is_judged_as_defined)
 		for (size_t i = 0, rest = all; i < 4; i++, rest /= n)
 			text[at + i] = bytes[rest % n];
 		if (sc_frame_utf8((char *)text, len) != slow_utf8(text, len))
-			FAIL("%02x %02x %02x %02x at %zu", text[at], text[at + 1], text[at + 2], text[at + 3], at);
+			FAIL("%02x %02x %02x %02x at %zu", text[at], text[at + 1], text[at + 2],
+			     text[at + 3], at);
 	}
 }
 
@@ -242,7 +259,8 @@ TEST(small_frames_are_read_fast)
 		for (size_t at = 0, used; at < sizeof(bytes); at += used) {
 			struct sc_frame f;
 
-			got += (uint64_t)sc_frame_read(&r, bytes + at, sizeof(bytes) - at, &used, &f, &err);
+			got += (uint64_t)sc_frame_read(&r, bytes + at, sizeof(bytes) - at, &used,
+						       &f, &err);
 		}
 	clock_gettime(CLOCK_MONOTONIC, &to);
 	s = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9;

@@ -7,8 +7,9 @@
 #include "../check.h"
 
 static struct sc_err err;
-static const char answer[] = "HTTP/1.1 101 Switching Protocols\r\nupgrade:  WebSocket \r\nConnection: keep-alive\r\n"
-			     "Connection: foo,\tUPGRADE\r\nX:\r\n\r\n";
+static const char answer[] =
+	"HTTP/1.1 101 Switching Protocols\r\nupgrade:  WebSocket \r\nConnection: keep-alive\r\n"
+	"Connection: foo,\tUPGRADE\r\nX:\r\n\r\n";
 
 TEST(a_head_is_whole_at_its_last_byte)
 {
@@ -16,7 +17,8 @@ TEST(a_head_is_whole_at_its_last_byte)
 
 	for (size_t n = 0; n < sizeof(answer) - 1; n++)
 		CHECK_INT(sc_httphead_parse(answer, n, 1000, &head, &err), 0);
-	CHECK_INT(sc_httphead_parse(answer, sizeof(answer) - 1, 1000, &head, &err), sizeof(answer) - 1);
+	CHECK_INT(sc_httphead_parse(answer, sizeof(answer) - 1, 1000, &head, &err),
+		  sizeof(answer) - 1);
 	CHECK_INT(head.status, 101);
 	CHECK_SPAN(head.reason, "Switching Protocols");
 }
@@ -39,15 +41,24 @@ TEST(fields)
 TEST(refusals)
 {
 	static const char *const cases[] = {
-		"SSH-2.0\r\n", "HTTP/2 200\r\n\r\n", "HTTP/1.1 20\r\n\r\n", "HTTP/1.1 2000 x\r\n\r\n", "HTTP/1.1 099 x\r\n\r\n",
-		"HTTP/1.1 200 OK\r\nA : b\r\n\r\n", "HTTP/1.1 200 OK\r\nA\r\n\r\n", "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n",
-		"HTTP/1.1 200 OK\r\nA: \1\r\n\r\n", "HTTP/1.1 200 \1\r\n\r\n", "HTTP/1.1 200 OK\r\n: b\r\n\r\n",
+		"SSH-2.0\r\n",
+		"HTTP/2 200\r\n\r\n",
+		"HTTP/1.1 20\r\n\r\n",
+		"HTTP/1.1 2000 x\r\n\r\n",
+		"HTTP/1.1 099 x\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nA : b\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nA\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nA: \1\r\n\r\n",
+		"HTTP/1.1 200 \1\r\n\r\n",
+		"HTTP/1.1 200 OK\r\n: b\r\n\r\n",
 	};
 	struct sc_httphead head;
 	char big[2000] = "HTTP/1.1 200 OK\r\nA: ";
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
-		if (sc_httphead_parse(cases[i], strlen(cases[i]), 1000, &head, &err) != SC_E_PROTOCOL)
+		if (sc_httphead_parse(cases[i], strlen(cases[i]), 1000, &head, &err) !=
+		    SC_E_PROTOCOL)
 			FAIL("taken: %s", cases[i]);
 	memset(big + 20, 'a', sizeof(big) - 20);
 	CHECK_INT(sc_httphead_parse(big, 999, 1000, &head, &err), 0);

@@ -10,8 +10,9 @@ static struct sc_err err;
 
 static void clear_env(void)
 {
-	static const char *const names[] = { "http_proxy", "https_proxy", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy",
-					     "ALL_PROXY", "no_proxy", "NO_PROXY" };
+	static const char *const names[] = { "http_proxy", "https_proxy", "HTTPS_PROXY",
+					     "HTTP_PROXY", "all_proxy",   "ALL_PROXY",
+					     "no_proxy",   "NO_PROXY" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		unsetenv(names[i]);
@@ -97,8 +98,8 @@ TEST(proxies_that_cannot_be_used)
 }
 
 /* Say ANSWERS in turn (each after something was asked); all that was asked is in GOT. */
-static int talk(const char *proxy_url, const char *host, const char *const *answers, const size_t *lens, size_t count,
-		size_t step, struct sc_bytes *got)
+static int talk(const char *proxy_url, const char *host, const char *const *answers,
+		const size_t *lens, size_t count, size_t step, struct sc_bytes *got)
 {
 	struct sc_proxy_talk t;
 	struct sc_proxy proxy;
@@ -162,20 +163,26 @@ TEST(http_connect)
 	static const char user[] = "CONNECT [::1]:443 HTTP/1.1\r\nHost: [::1]:443\r\n"
 				   "Proxy-Authorization: Basic dTpwQHc=\r\n\r\n";
 
-	TALK("http://p", "h", 1, plain, sizeof(plain) - 1, "HTTP/1.1 200 Connected\r\nA: b\r\n\r\n");
+	TALK("http://p", "h", 1, plain, sizeof(plain) - 1,
+	     "HTTP/1.1 200 Connected\r\nA: b\r\n\r\n");
 	TALK("http://u:p%40w@p", "::1", 1, user, sizeof(user) - 1, "HTTP/1.0 200 OK\r\n\r\n");
 	TALK("http://p", "h", SC_E_NOAUTH, plain, sizeof(plain) - 1, "HTTP/1.1 407 Who\r\n\r\n");
-	TALK("http://p", "h", SC_E_UNAVAILABLE, plain, sizeof(plain) - 1, "HTTP/1.1 502 Bad Gateway\r\n\r\n");
+	TALK("http://p", "h", SC_E_UNAVAILABLE, plain, sizeof(plain) - 1,
+	     "HTTP/1.1 502 Bad Gateway\r\n\r\n");
 	CHECK(strstr(err.reason, "502 Bad Gateway"));
 }
 
 TEST(socks5)
 {
-	TALK("socks5://p", "h.x", 1, "\5\1\0\5\1\0\3\3h.x\1\xbb", 13, "\5\0$", "\5\0\0\1\1\2\3\4\5\6");
-	TALK("socks5://p", "127.0.0.1", 1, "\5\1\0\5\1\0\1\x7f\0\0\1\1\xbb", 13, "\5\0$", "\5\0\0\3\2ab\0\0");
-	TALK("socks5h://u:pw@p", "h.x", 1, "\5\2\0\2\1\1u\2pw\5\1\0\3\3h.x\1\xbb", 20, "\5\2", "\1\0", "\5\0\0\1\1\2\3\4\5\6");
+	TALK("socks5://p", "h.x", 1, "\5\1\0\5\1\0\3\3h.x\1\xbb", 13, "\5\0$",
+	     "\5\0\0\1\1\2\3\4\5\6");
+	TALK("socks5://p", "127.0.0.1", 1, "\5\1\0\5\1\0\1\x7f\0\0\1\1\xbb", 13, "\5\0$",
+	     "\5\0\0\3\2ab\0\0");
+	TALK("socks5h://u:pw@p", "h.x", 1, "\5\2\0\2\1\1u\2pw\5\1\0\3\3h.x\1\xbb", 20, "\5\2",
+	     "\1\0", "\5\0\0\1\1\2\3\4\5\6");
 	TALK("socks5h://u:pw@p", "h.x", SC_E_NOAUTH, "\5\2\0\2\1\1u\2pw", 10, "\5\2", "\1\1");
 	TALK("socks5://p", "h.x", SC_E_NOAUTH, "\5\1\0", 3, "\5\xff");
-	TALK("socks5://p", "h.x", SC_E_UNAVAILABLE, "\5\1\0\5\1\0\3\3h.x\1\xbb", 13, "\5\0$", "\5\5\0\1\1\2\3\4\5\6");
+	TALK("socks5://p", "h.x", SC_E_UNAVAILABLE, "\5\1\0\5\1\0\3\3h.x\1\xbb", 13, "\5\0$",
+	     "\5\5\0\1\1\2\3\4\5\6");
 	CHECK(strstr(err.reason, "refused the connection"));
 }

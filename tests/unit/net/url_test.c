@@ -32,9 +32,11 @@ TEST(urls_are_taken_apart)
 	good("ws://[::1]:9/a", "[::1]:9", "/a", "ws://[::1]:9/a");
 	good("ws://[fe80::1%25eth0]/", "[fe80::1%eth0]:80", "/", "ws://[fe80::1]/");
 	good("ws://u:p%40w@h/a", "h:80", "/a", "ws://h/a");
-	good("ws://h/tra%64es/?a=%zz&b=ü", "h:80", "/tra%64es/?a=%zz&b=ü", "ws://h/tra%64es/?a=%zz&b=ü");
+	good("ws://h/tra%64es/?a=%zz&b=ü", "h:80", "/tra%64es/?a=%zz&b=ü",
+	     "ws://h/tra%64es/?a=%zz&b=ü");
 	good("ws://h//a/../b", "h:80", "//a/../b", "ws://h//a/../b");
-	good("wss://h/s?a=1&listenKey=abc&x", "h:443", "/s?a=1&listenKey=abc&x", "wss://h/s?a=1&listenKey=***&x");
+	good("wss://h/s?a=1&listenKey=abc&x", "h:443", "/s?a=1&listenKey=abc&x",
+	     "wss://h/s?a=1&listenKey=***&x");
 	good("ws+unix:/run/s:/t?o=1", "unix:/run/s", "/t?o=1", "ws+unix:/run/s:/t?o=1");
 	good("ws+unix:///run/s", "unix:/run/s", "/", "ws+unix:/run/s:/");
 }
@@ -56,8 +58,9 @@ TEST(users_are_decoded)
 TEST(host_headers)
 {
 	static const char *const cases[][2] = {
-		{ "ws://h:80/", "h" }, { "ws://h:443/", "h:443" }, { "wss://h:443/", "h" },
-		{ "ws://[fe80::1%25e0]:8/", "[fe80::1]:8" }, { "ws+unix:/s:/", "localhost" },
+		{ "ws://h:80/", "h" },           { "ws://h:443/", "h:443" },
+		{ "wss://h:443/", "h" },         { "ws://[fe80::1%25e0]:8/", "[fe80::1]:8" },
+		{ "ws+unix:/s:/", "localhost" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -76,18 +79,30 @@ TEST(host_headers)
 TEST(refusals_name_the_part)
 {
 	static const char *const cases[][2] = {
-		{ "h:80/x", "does not begin with ws://" }, { "ftp://h", "does not begin with ws://" },
-		{ "ws://", "names no host" },              { "ws:///x", "names no host" },
-		{ "ws://h:0", "port" },                    { "ws://h:65536", "port" },
-		{ "ws://h:1x", "port" },                   { "ws://[::1", "brackets" },
-		{ "ws://[::1]x", "brackets" },             { "ws://[h]/", "IPv6" },
-		{ "ws://h/a b", "blank" },                 { "ws://h/a\r\nX: y", "blank" },
-		{ "ws://h/a#b", "fragment" },              { "ws://h\xc3\xbc/", "ASCII" },
-		{ "ws://h%41/", "character" },             { "ws://u%:p@h/", "broken %XX" },
-		{ "ws://u%00@h/", "broken %XX" },          { "ws://u%3a@h/", "':'" },
+		{ "h:80/x", "does not begin with ws://" },
+		{ "ftp://h", "does not begin with ws://" },
+		{ "ws://", "names no host" },
+		{ "ws:///x", "names no host" },
+		{ "ws://h:0", "port" },
+		{ "ws://h:65536", "port" },
+		{ "ws://h:1x", "port" },
+		{ "ws://[::1", "brackets" },
+		{ "ws://[::1]x", "brackets" },
+		{ "ws://[h]/", "IPv6" },
+		{ "ws://h/a b", "blank" },
+		{ "ws://h/a\r\nX: y", "blank" },
+		{ "ws://h/a#b", "fragment" },
+		{ "ws://h\xc3\xbc/", "ASCII" },
+		{ "ws://h%41/", "character" },
+		{ "ws://u%:p@h/", "broken %XX" },
+		{ "ws://u%00@h/", "broken %XX" },
+		{ "ws://u%3a@h/", "':'" },
 		{ "ws+unix::/x", "names no socket" },
-		{ "ws+unix:/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-		  "aaaaaaaaaaaaaaaaaaaaaaaaaaa", "longer than 107" },
+		{ "ws+unix:/"
+		  "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+		  "aaaaaa"
+		  "aaaaaaaaaaaaaaaaaaaaaaaaaaa",
+		  "longer than 107" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
