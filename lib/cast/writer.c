@@ -138,8 +138,9 @@ static int commit(struct sc_writer *w, struct request *const *requests, size_t c
 		rows.producer_seq = requests[0]->seq;
 	}
 	rc = sc_log_append(w->log, &rows, ret_commit, err);
-	if (rc == 0 && ret_commit->last - ret_commit->first + 1 != rows.count)
-		return sc_err_set(err, SC_E_REFUSED, "cannot publish", "the rows repeat others in part");
+	/* Of rows that came long ago the log knows that it has them, not where. */
+	if (rc == 0 && ret_commit->duplicate && (!ret_commit->first || ret_commit->last - ret_commit->first + 1 != rows.count))
+		ret_commit->first = 0;
 	if (rc < 0 && rc != SC_E_DATA && rc != SC_E_REFUSED && rc != SC_E_NOMEM) {
 		sc_log_close(w->log);
 		w->log = NULL;
@@ -174,7 +175,8 @@ static void commit_replies(struct sc_writer *w, struct request *const *requests,
 		}
 		if (!done.duplicate)
 			w->moved.rows += r->count;
-		sc_publish_ok(&r->reply, done.first + (r->first - requests[0]->first), r->count, done.duplicate);
+		sc_publish_ok(&r->reply, done.first ? done.first + (r->first - requests[0]->first) : 0, r->count,
+			      done.duplicate);
 	}
 }
 

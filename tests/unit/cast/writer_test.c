@@ -1,0 +1,242 @@
+/*
+ * Publishers through the writer's thread: replies in order, all or nothing, group commits, producers once, pausing, a publisher
+ * that leaves before its replies.
+ */
+#include <poll.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "../check.h"
+#include "cast/writer.h"
+#include "log/log.h"
+#include "log/reader.h"
+
+static char path[100];
+static int event = -1;
+static struct sc_writer *writer;
+static struct sc_err err;
+
+static void wake(void *arg)
+{
+	uint64_t one = 1;
+
+	(void)arg;
+	if (write(event, &one, sizeof(one)) != sizeof(one))
+		abort();
+}
+
+static void open_writer(const char *schema)
+{
+	struct sc_log_settings settings = { .schema = sc_span_str(schema), .message_max = 1000 };
+
+	strcpy(path, access("/dev/shm", W_OK) == 0 ? "/dev/shm/sc-writer-XXXXXX" : "/tmp/sc-writer-XXXXXX");
+	CHECK(mkdtemp(path) != NULL);
+	strcat(path, "/log");
+	event = eventfd(0, EFD_CLOEXEC);
+	CHECK(event >= 0);
+	CHECK_OK(sc_log_create(path, &settings, &err), &err);
+	CHECK_OK(sc_writer_open(path, wake, NULL, &writer, &err), &err);
+}
+
+static void close_writer(void)
+{
+	char command[150];
+
+	sc_writer_close(writer);
+	writer = NULL;
+	close(event);
+	*strrchr(path, '/') = '\0';
+	snprintf(command, sizeof(command), "rm -rf '%s'", path);
+	CHECK(system(command) == 0);
+}
+
+/* The next reply, waiting for it at most ten seconds. */
+static struct sc_writer_reply reply(void)
+{
+	struct pollfd p = { .fd = event, .events = POLLIN };
+	struct sc_writer_reply r;
+	uint64_t count;
+
+	while (!sc_writer_next(writer, &r)) {
+		if (poll(&p, 1, 10000) != 1)
+			FAIL("no reply came");
+		if (read(event, &count, sizeof(count)) != sizeof(count))
+			FAIL("no event");
+	}
+	return r;
+}
+
+#define REPLY(ARG, WANT) \
+	do { \
+		struct sc_writer_reply r_ = reply(); \
+		CHECK(r_.arg == (ARG)); \
+		CHECK_SPAN(r_.text, WANT); \
+	} while (0)
+#define SENDS(P, TEXT) CHECK_INT(sc_publisher_frame(P, sc_span_str(TEXT), &err), 0)
+#define BEGINS(P, WORDS) \
+	do { \
+		struct sc_writer_reply r_ = reply(); \
+		(void)(P); \
+		if (r_.text.len < strlen(WORDS) || memcmp(r_.text.data, WORDS, strlen(WORDS))) \
+			FAIL("'%.*s' does not begin with '%s'", (int)r_.text.len, r_.text.data, WORDS); \
+	} while (0)
+
+static uint64_t rows_held(void)
+{
+	struct sc_log_state state;
+	struct sc_log *log;
+
+	CHECK_OK(sc_log_open(path, SC_LOG_READ, &log, &err), &err);
+	CHECK_OK(sc_log_state(log, &state, &err), &err);
+	sc_log_close(log);
+	return state.rows;
+}
+
+TEST(replies_in_order_and_all_or_nothing)
+{
+	struct sc_publisher *a, *b;
+	int x, y;
+
+	open_writer("{\"properties\":{\"p\":{\"type\":\"integer\"}},\"required\":[\"p\"]}");
+	CHECK_OK(sc_publisher_new(writer, sc_span("", 0), 0, &x, &a, &err), &err);
+	CHECK_OK(sc_publisher_new(writer, sc_span("", 0), 0, &y, &b, &err), &err);
+	SENDS(a, "{\"p\":1}");
+	REPLY(&x, "{\"ok\":[1]}");
+	SENDS(a, "[{\"p\":2},{\"p\":\"no\"}]");
+	BEGINS(a, "{\"error\":\"rejected\",\"detail\":");
+	SENDS(a, "[{\"p\":2},{\"p\":3}]");
+	REPLY(&x, "{\"ok\":[2,3]}");
+	SENDS(a, "nonsense");
+	BEGINS(a, "{\"error\":\"bad_frame\",\"detail\":");
+	SENDS(a, "[]");
+	BEGINS(a, "{\"error\":\"bad_frame\"");
+	SENDS(b, "{\"p\":4}");
+	REPLY(&y, "{\"ok\":[4]}");
+	CHECK(!sc_writer_busy(writer));
+	CHECK_INT(rows_held(), 4);
+	sc_publisher_free(a);
+	sc_publisher_free(b);
+	close_writer();
+}
+
+TEST(a_row_over_the_limit_is_rejected_alone)
+{
+	struct sc_publisher *a;
+	char row[1200];
+
+	open_writer("");
+	memset(row, 'x', sizeof(row));
+	memcpy(row, "{\"p\":\"", 6);
+	CHECK_OK(sc_publisher_new(writer, sc_span("", 0), 0, NULL, &a, &err), &err);
+	memcpy(row + 998, "\"}", 3);
+	SENDS(a, row);
+	REPLY(NULL, "{\"ok\":[1]}");
+	memset(row + 998, 'x', 1);
+	memcpy(row + 999, "\"}", 3);
+	SENDS(a, row);
+	BEGINS(a, "{\"error\":\"rejected\"");
+	sc_publisher_free(a);
+	close_writer();
+}
+
+TEST(many_publishers_share_commits)
+{
+	enum { PUBLISHERS = 20, FRAMES = 200 };
+	struct sc_publisher *p[PUBLISHERS];
+	uint64_t last[PUBLISHERS] = { 0 }, got[PUBLISHERS] = { 0 }, sent[PUBLISHERS] = { 0 };
+	bool paused[PUBLISHERS] = { false };
+	struct sc_writer_stats stats;
+	bool seen[PUBLISHERS * FRAMES + 1] = { false };
+
+	open_writer("");
+	for (size_t i = 0; i < PUBLISHERS; i++)
+		CHECK_OK(sc_publisher_new(writer, sc_span("", 0), 0, (void *)(uintptr_t)i, &p[i], &err), &err);
+	for (uint64_t done = 0; done < PUBLISHERS * FRAMES;) {
+		struct sc_writer_reply r;
+
+		for (size_t i = 0; i < PUBLISHERS; i++) {
+			while (!paused[i] && sent[i] < FRAMES) {
+				paused[i] = sc_publisher_frame(p[i], SC_SPAN("{\"a\":1}"), &err) == 1;
+				CHECK(sent[i] - got[i] <= SC_WRITER_FRAMES_MAX);
+				sent[i]++;
+			}
+		}
+		r = reply();
+		if (r.resume) {
+			paused[(uintptr_t)r.arg] = false;
+		} else {
+			uint64_t offset = strtoull(r.text.data + 7, NULL, 10);
+			size_t i = (uintptr_t)r.arg;
+
+			CHECK(offset > last[i] && offset <= PUBLISHERS * FRAMES && !seen[offset]);
+			seen[offset] = true;
+			last[i] = offset;
+			got[i]++;
+			done++;
+		}
+	}
+	sc_writer_stats(writer, &stats);
+	CHECK_INT(stats.frames, PUBLISHERS * FRAMES);
+	CHECK_INT(stats.rows, PUBLISHERS * FRAMES);
+	CHECK(stats.commits < PUBLISHERS * FRAMES / 2);
+	CHECK_INT(stats.queued_bytes, 0);
+	for (size_t i = 0; i < PUBLISHERS; i++)
+		sc_publisher_free(p[i]);
+	CHECK_INT(rows_held(), PUBLISHERS * FRAMES);
+	close_writer();
+}
+
+TEST(a_producer_is_taken_once)
+{
+	struct sc_publisher *a;
+
+	open_writer("");
+	CHECK_OK(sc_publisher_new(writer, SC_SPAN("p"), 1, NULL, &a, &err), &err);
+	SENDS(a, "{\"seq\":0,\"rows\":[{\"a\":1},{\"a\":2}]}");
+	REPLY(NULL, "{\"ok\":[1,2]}");
+	SENDS(a, "{\"seq\":0,\"rows\":[{\"a\":1},{\"a\":2}]}");
+	REPLY(NULL, "{\"ok\":[1,2],\"duplicate\":true}");
+	SENDS(a, "{\"seq\":2,\"rows\":[\"three\"]}");
+	REPLY(NULL, "{\"ok\":[3]}");
+	SENDS(a, "{\"seq\":0,\"rows\":[{\"a\":1},{\"a\":2}]}");
+	REPLY(NULL, "{\"ok\":[null,null],\"duplicate\":true}");
+	SENDS(a, "{\"seq\":9,\"rows\":[4]}");
+	BEGINS(a, "{\"error\":\"fenced\"");
+	sc_publisher_free(a);
+	/* Repeated and new frames that came together: each for itself. */
+	CHECK_OK(sc_publisher_new(writer, SC_SPAN("p"), 1, NULL, &a, &err), &err);
+	SENDS(a, "{\"seq\":2,\"rows\":[\"three\"]}");
+	SENDS(a, "{\"seq\":3,\"rows\":[4]}");
+	SENDS(a, "{\"seq\":4,\"rows\":[5]}");
+	BEGINS(a, "{\"ok\":[");
+	REPLY(NULL, "{\"ok\":[4]}");
+	REPLY(NULL, "{\"ok\":[5]}");
+	sc_publisher_free(a);
+	CHECK_OK(sc_publisher_new(writer, SC_SPAN("p"), 0, NULL, &a, &err), &err);
+	SENDS(a, "{\"seq\":5,\"rows\":[6]}");
+	BEGINS(a, "{\"error\":\"fenced\"");
+	sc_publisher_free(a);
+	CHECK_INT(rows_held(), 5);
+	close_writer();
+}
+
+TEST(what_was_accepted_is_committed_though_its_publisher_left)
+{
+	struct sc_publisher *a;
+
+	open_writer("");
+	CHECK_OK(sc_publisher_new(writer, sc_span("", 0), 0, NULL, &a, &err), &err);
+	for (int i = 0; i < 50; i++)
+		SENDS(a, "{}");
+	sc_publisher_free(a);
+	sc_writer_close(writer);
+	CHECK_INT(rows_held(), 50);
+	CHECK_OK(sc_writer_open(path, wake, NULL, &writer, &err), &err);
+	close_writer();
+}
+
+TEST(no_log_no_writer)
+{
+	CHECK_INT(sc_writer_open("/nonexistent/log", wake, NULL, &writer, &err), SC_E_NOLOG);
+}
