@@ -164,8 +164,14 @@ static int64_t next_wait(struct sc_client *c, const struct sc_link *l, int64_t n
 	wait = sc_client_backoff_ms(r, c->failures, random);
 	if (l->retry_after_ms > wait)
 		wait = l->retry_after_ms;
-	if (r->for_ms >= 0 && (now_us - c->trouble_since_us) / 1000 + wait > r->for_ms)
-		return -1;
+	if (r->for_ms >= 0) { /* the last try is at the end of that time, not before it */
+		int64_t left = r->for_ms - (now_us - c->trouble_since_us) / 1000;
+
+		if (left <= 0 || l->retry_after_ms > left)
+			return -1;
+		if (wait > left)
+			wait = left;
+	}
 	return wait;
 }
 

@@ -498,20 +498,31 @@ TEST(a_connection_that_worked_starts_the_count_anew)
 	finish("open t:good lost:1012 open t:good lost:1012 open lost:1012 end:unavailable");
 }
 
-static void script_hours(struct peer *p)
+static void script_closes(struct peer *p)
 {
-	PEER_CHECK(p, peer_accept_upgrade(p));
-	PEER_CHECK(p, peer_close(p, 1000, ""));
+	while (peer_accept(p))
+		if (peer_read_head(p))
+			(void)peer_puts(p, "HTTP/1.1 503 Busy\r\n\r\n");
 }
 
 TEST(it_gives_up_after_the_time_asked_for)
 {
-	begin(script_hours);
+	int64_t from, ms;
+
+	begin(script_closes);
 	w.o.retry.tries = -1;
-	w.o.retry.for_ms = 3600000;
-	w.o.retry.start_ms = w.o.retry.ceiling_ms = 40000000; /* the next wait would end after it */
+	w.o.retry.for_ms = 300;
+	w.o.retry.start_ms = 100;
+	w.o.retry.ceiling_ms = 10000;
+	from = sc_mono_us();
 	watcher_run(&w, url);
-	finish("open lost:1000 end:unavailable");
+	ms = (sc_mono_us() - from) / 1000;
+	shutdown(peer.listener, SHUT_RDWR);
+	peer_stop(&peer);
+	watcher_done(&w);
+	CHECK(strstr(w.words, "fail:503 fail:503"));
+	CHECK(strstr(w.words, "end:unavailable"));
+	CHECK(ms >= 300 && ms < 3000); /* not at the last wait that would pass it */
 	CHECK_INT(w.wait_ms, -1);
 }
 
