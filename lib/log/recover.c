@@ -316,6 +316,24 @@ out:
 	return rc;
 }
 
+/* 1: journal NAME has no whole anchor, so it may be one that was being made; 0: it has. */
+static int anchor_is_torn(struct scan *s, uint64_t name)
+{
+	struct sc_block block;
+	struct sc_anchor anchor;
+	struct sc_walk walk;
+	struct sc_span exts;
+	int fd = -1, rc = sc_journal_open(s->log, name, false, &fd, s->err);
+
+	if (rc < 0)
+		return rc;
+	sc_walk_init(&walk);
+	rc = read_anchor(s, fd, name, &block, &anchor, &walk, &exts);
+	sc_walk_done(&walk);
+	close(fd);
+	return rc < 0 ? rc : !rc;
+}
+
 /* The journals in order; those that the floor has passed are left out. */
 static int scan_all(struct scan *s, const struct sc_names *names)
 {
@@ -325,6 +343,13 @@ static int scan_all(struct scan *s, const struct sc_names *names)
 
 	while (from + 1 < to && names->items[from + 1] <= s->r->state.floor)
 		from++;
+	if (from > 0 && from + 1 == to) {
+		/* all rows are trimmed: the one before holds none, but says what comes next if the last one is torn */
+		rc = anchor_is_torn(s, names->items[from]);
+		if (rc == 1)
+			from--;
+		rc = rc < 0 ? rc : 0;
+	}
 	for (size_t i = from; rc == 0 && i < to; i++)
 		rc = scan_journal(s, names->items[i], i + 1 == to, &before, &before_size);
 	if (rc == 0 && s->r->torn) {
