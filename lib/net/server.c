@@ -2,7 +2,7 @@
 #include "net/server.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <malloc.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,7 @@
 enum {
 	ACCEPT_TURN = 64,        /* connections before others have their turn */
 	ACCEPT_REST_MS = 100,    /* after the descriptors or the memory ran out */
+	TRIM_FROM = 1000,        /* connections at a time */
 	REFUSED_EXTRA = 256,     /* connections over the limit that still get a 503 each; beyond, they are cut */
 };
 
@@ -164,6 +165,8 @@ static void take(struct sc_server *s, int fd, const struct sockaddr_storage *pee
 		c->next->prev = c;
 	s->conns = c;
 	s->stats.connections++;
+	if (s->stats.connections > s->peak)
+		s->peak = s->stats.connections;
 	s->stats.refused_now += refuse;
 	if (s->options.per_address_max && !local && !refuse) {
 		struct sc_conn **b = &s->buckets[bucket(&address)];
@@ -227,6 +230,11 @@ void sc_server_forget(struct sc_conn *c)
 	s->stats.connections--;
 	s->stats.refused_now -= c->refuse;
 	s->stats.clients -= c->counted;
+	if (s->peak > TRIM_FROM && s->stats.connections < s->peak / 8) {
+		/* Thousands left: give their memory back, which the allocator would keep below its last piece. */
+		s->peak = s->stats.connections;
+		(void)malloc_trim(0);
+	}
 	if (s->accept_rests && !s->stopping)
 		accept_on(s, true);
 	if (s->stopping && !s->conns)

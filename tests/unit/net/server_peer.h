@@ -265,7 +265,7 @@ static inline void app_stopped(void *arg)
 static inline void app_woken(void *arg)
 {
 	(void)arg;
-	switch (app.command) {
+	switch ((int)app.command) {
 	case CMD_STOP:
 		sc_server_shutdown(app.server, 1001, "server shutting down", app.grace_ms, app_stopped, NULL);
 		break;

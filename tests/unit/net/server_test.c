@@ -251,7 +251,7 @@ TEST(messages_come_whole)
 	}
 	/* byte by byte */
 	for (size_t i = 0; i < 14; i++)
-		peer_put(&peer, "\x81\x88\x00\x00\x00\x00" "abcdefgh" + i, 1);
+		peer_put(&peer, &"\x81\x88\x00\x00\x00\x00" "abcdefgh"[i], 1);
 	peer_expect(&peer, 0x81, "abcdefgh", 8);
 	peer_frame(&peer, 0x88, "\x03\xe8" "bye", 5);
 	peer_expect_close(&peer, 1000);
