@@ -43,3 +43,23 @@ TEST(powercut_in_the_first_journal_behind_a_trim_of_all)
 	log_done();
 }
 
+/* log.json was being written when the power went: the log can be made after all. */
+TEST(create_again_where_a_create_died)
+{
+	static const struct sc_log_settings settings = { .journal_bytes = 0 };
+	struct sc_log *log;
+
+	log_new(0);
+	CHECK(rename(in_log("log.json"), in_log("log.json.4711.tmp")) == 0);
+	CHECK_OK(sc_log_create(log_path, &settings, &err), &err);
+	CHECK(access(in_log("log.json.4711.tmp"), F_OK) < 0);
+	log = open_log(SC_LOG_APPEND);
+	CHECK_OK(append_n(log, 1, 3, NULL), &err);
+	check_holds(log, 1, 3);
+	sc_log_close(log);
+	/* any other file is somebody's */
+	CHECK(rename(in_log("log.json"), in_log("log.json.bak")) == 0);
+	CHECK_INT(sc_log_create(log_path, &settings, &err), SC_E_CANTCREAT);
+	log_done();
+}
+

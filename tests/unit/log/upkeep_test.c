@@ -181,12 +181,16 @@ TEST(verify_finds_every_flip)
 
 TEST(reindex_under_appenders)
 {
-	struct sc_log *log = filled(4 << 10, 30);
+	struct sc_log *log = filled(4 << 10, 30), *other;
 
-	for (uint64_t i = 31; i < 60; i++) {
+	for (uint64_t i = 31; i < 60; i += 3) {
 		CHECK_OK(sc_log_reindex(log_path, &err), &err);
-		CHECK_OK(append_n(log, i, 1, NULL), &err);
-		check_holds(log, 1, i);
+		other = open_log(SC_LOG_APPEND); /* this one has the new index, the other handle still the old */
+		CHECK_OK(append_n(other, i, 1, NULL), &err);
+		CHECK_OK(append_n(log, i + 1, 1, NULL), &err);
+		CHECK_OK(append_n(other, i + 2, 1, NULL), &err);
+		check_holds(log, 1, i + 2);
+		sc_log_close(other);
 	}
 	sc_log_close(log);
 	log_done();
