@@ -47,7 +47,8 @@ static int check_folder(const char *path, struct sc_err *err)
 	if (access(inner, F_OK) == 0)
 		reason = "it exists already";
 	while (!reason && (entry = readdir(dir))) {
-		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") && strcmp(entry->d_name, "journal"))
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") && strcmp(entry->d_name, "journal") &&
+		    !sc_settings_leftover(entry->d_name))
 			reason = "the folder exists and holds other files";
 	}
 	closedir(dir);

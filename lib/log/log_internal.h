@@ -49,6 +49,8 @@ int sc_settings_read(const char *log_path, struct sc_settings *s, struct sc_err 
 /* The floor as it is now; SC_E_NOLOG when the folder holds another log by now. */
 int sc_settings_refresh(struct sc_log *log, struct sc_err *err);
 int sc_settings_write(const char *log_path, const struct sc_settings *s, struct sc_err *err);
+/* Is NAME a log.json that was being written when its process died? The next write removes it. */
+bool sc_settings_leftover(const char *name);
 
 /* The state after a commit: one record in the index, and published in index.state. Native byte order: both files belong to
  * one boot of one machine. */

@@ -1,6 +1,8 @@
 /* settings.c: log.json: what a log is; read whole, replaced whole. */
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -146,6 +148,30 @@ int sc_settings_refresh(struct sc_log *log, struct sc_err *err)
 	return rc;
 }
 
+bool sc_settings_leftover(const char *name)
+{
+	static const char front[] = "log.json.", back[] = ".tmp";
+	size_t len = strlen(name), fixed = sizeof(front) - 1 + sizeof(back) - 1;
+
+	return len > fixed && !strncmp(name, front, sizeof(front) - 1) && !strcmp(name + len - (sizeof(back) - 1), back);
+}
+
+/* Best effort: they are in nobody's way. */
+static void remove_leftovers(const char *log_path)
+{
+	char path[PATH_MAX];
+	struct dirent *entry;
+	DIR *dir = opendir(log_path);
+
+	while (dir && (entry = readdir(dir)))
+		if (sc_settings_leftover(entry->d_name) &&
+		    snprintf(path, sizeof(path), "%s/%s", log_path, entry->d_name) < (int)sizeof(path))
+			unlink(path);
+	if (dir)
+		closedir(dir);
+}
+
+/* Called under the log's lock, or before there is a log. */
 int sc_settings_write(const char *log_path, const struct sc_settings *s, struct sc_err *err)
 {
 	char path[PATH_MAX], created[SC_TIME_TEXT];
@@ -169,5 +195,7 @@ int sc_settings_write(const char *log_path, const struct sc_settings *s, struct 
 	else
 		rc = sc_replace_file(path, text.data, text.len, 0666, true, err);
 	sc_bytes_done(&text);
+	if (rc == 0)
+		remove_leftovers(log_path);
 	return rc;
 }
