@@ -63,3 +63,42 @@ TEST(create_again_where_a_create_died)
 	log_done();
 }
 
+/* A trim died when log.json had the new floor and the index not yet: whoever opens next sees the floor. */
+TEST(floor_of_a_trim_that_died)
+{
+	static const enum sc_log_mode modes[] = { SC_LOG_READ, SC_LOG_APPEND };
+
+	for (size_t i = 0; i < 2; i++) {
+		struct sc_log *log, *trimmed;
+		struct sc_log_state state;
+		char copy[300];
+
+		log_new(0);
+		log = open_log(SC_LOG_APPEND);
+		CHECK_OK(append_n(log, 1, 20, NULL), &err);
+		sc_log_close(log);
+		/* the floor as a trim of a copy of the log writes it */
+		snprintf(copy, sizeof(copy), "%s/copy", log_dir);
+		CHECK(mkdir(copy, 0777) == 0);
+		snprintf(copy, sizeof(copy), "%s/copy/journal", log_dir);
+		CHECK(mkdir(copy, 0777) == 0);
+		snprintf(copy, sizeof(copy), "%s/copy/journal/%020d.journal", log_dir, 1);
+		copy_file(last_journal(), copy);
+		snprintf(copy, sizeof(copy), "%s/copy/log.json", log_dir);
+		copy_file(in_log("log.json"), copy);
+		snprintf(copy, sizeof(copy), "%s/copy", log_dir);
+		CHECK_OK(sc_log_open(copy, SC_LOG_APPEND, &trimmed, &err), &err);
+		CHECK_OK(sc_log_trim(trimmed, 15, &err), &err);
+		sc_log_close(trimmed);
+		snprintf(copy, sizeof(copy), "%s/copy/log.json", log_dir);
+		copy_file(copy, in_log("log.json"));
+		log = open_log(modes[i]);
+		CHECK_OK(sc_log_state(log, &state, &err), &err);
+		CHECK_INT(state.first_offset, 15);
+		CHECK_INT(state.rows, 6);
+		check_holds(log, 15, 20);
+		sc_log_close(log);
+		log_done();
+	}
+}
+

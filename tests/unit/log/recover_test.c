@@ -83,7 +83,7 @@ static void tear(size_t commits, size_t rows, off_t step, char fill)
 			low = mid;
 		sc_log_close(log);
 	}
-	CHECK(high < used - 100);
+	CHECK(high < used - 90);
 	for (off_t cut = high; cut < used; cut += step) {
 		copy_file(kept, last_journal());
 		overwrite(cut, used, fill);
