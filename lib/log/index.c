@@ -221,6 +221,8 @@ static int check_index(struct sc_log *log, const struct record *record, struct s
 		return 0;
 	if (rc < 0)
 		return rc;
+	if (state.floor < log->settings.floor.offset)
+		return 0; /* a trim died between log.json and the index, or the index was restored */
 	if (log->mode != SC_LOG_APPEND)
 		return 1;
 	rc = index_is_behind(log, &state, err);
