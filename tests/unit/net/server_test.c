@@ -425,7 +425,7 @@ static void read_frames(struct peer *p, uint64_t count, uint64_t *ret_pongs)
 
 TEST(every_frame_is_intact_while_the_client_pings)
 {
-	uint64_t pongs, count = getenv("SC_TEST_FRAMES") ? strtoull(getenv("SC_TEST_FRAMES"), NULL, 10) : 3000000;
+	uint64_t pongs, count = getenv("SC_TEST_FRAMES") ? strtoull(getenv("SC_TEST_FRAMES"), NULL, 10) : 4000000; /* 110 MB */
 	char target[64];
 
 	app_options();
@@ -438,6 +438,48 @@ TEST(every_frame_is_intact_while_the_client_pings)
 	peer_close(&peer);
 	CHECK(app.waiting_max < FRAME_TEXT_MAX + 2); /* the end of one frame, never more */
 	app_end();
+}
+
+static void frames_over(int fd)
+{
+	uint64_t pongs;
+
+	peer_limits(fd);
+	peer_init(&peer, fd);
+	CHECK(strstr(peer_upgrade(&peer, "/frames?300000", ""), " 101 "));
+	read_frames(&peer, 300000, &pongs);
+	peer_expect_close(&peer, 1000);
+	peer_close(&peer);
+}
+
+TEST(ipv6_and_unix_sockets_serve_the_same)
+{
+	static const char *listen_on[2] = { "[::1]:0" };
+	char dir[] = "/tmp/sc-server-XXXXXX", address[64];
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	int fd;
+
+	CHECK(mkdtemp(dir));
+	snprintf(address, sizeof(address), "unix:%s/s", dir);
+	listen_on[1] = address;
+	app_options();
+	app.options.listen = listen_on;
+	app.options.listen_count = 2;
+	app_start();
+	CHECK_STR(sc_server_address(app.server, 1), address);
+	CHECK(!sc_server_address(app.server, 2));
+	in6.sin6_port = htons((uint16_t)peer_port);
+	fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CHECK(connect(fd, (struct sockaddr *)&in6, sizeof(in6)) == 0);
+	frames_over(fd);
+	strcpy(un.sun_path, address + 5);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CHECK(connect(fd, (struct sockaddr *)&un, sizeof(un)) == 0);
+	frames_over(fd);
+	app_end();
+	CHECK(access(un.sun_path, F_OK) < 0);
+	CHECK(rmdir(dir) == 0);
 }
 
 TEST(a_client_that_pings_and_does_not_read_costs_nothing)
