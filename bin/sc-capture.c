@@ -174,7 +174,7 @@ static const struct sc_example examples[] = {
 	{ NULL, NULL },
 };
 
-static const int statuses[] = { 1, 69, 70, 73, 74, 76, 77, 78, 80, 0 };
+static const int statuses[] = { 1, 66, 69, 70, 74, 76, 77, 78, 0 };
 
 SC_PROGRAM("sc-capture", "keep one connection to a WebSocket feed and print its messages",
 	   "Connects to URL (ws://, wss://, ws+unix:), sends what --send says, and prints each message as one line: JSON as "

@@ -128,7 +128,7 @@ static const struct sc_example examples[] = {
 	{ NULL, NULL },
 };
 
-static const int statuses[] = { 1, 65, 66, 69, 70, 73, 74, 75, 76, 77, 78, 79, 80, 0 };
+static const int statuses[] = { 1, 65, 66, 69, 70, 73, 74, 75, 76, 77, 78, 79, 0 };
 
 SC_PROGRAM("sc-sub", "subscribe to a stream and print its rows",
 	   "Connects to URL (ws://HOST:PORT/STREAM) and prints each row as a line [offset,row], byte for byte as the server has "

@@ -142,8 +142,11 @@ static void on_batch(void *arg)
 static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *ended)
 {
 	struct capture *c = arg;
+	struct sc_client_ended told = *ended;
 
-	sc_events_ended(c->events, ended, 0);
+	if (c->ending)
+		told.wait_ms = -1;
+	sc_events_ended(c->events, &told, 0);
 	return c->ending ? SC_CLIENT_END : SC_CLIENT_STANDARD;
 }
 

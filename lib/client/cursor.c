@@ -52,7 +52,7 @@ static bool parse(const char *text, size_t len, uint64_t *ret_value)
 		digit = true;
 	}
 	*ret_value = value;
-	return digit && value > 0;
+	return digit && value < UINT64_MAX; /* nothing could come after the last one */
 }
 
 static void read_value(struct sc_cursor *c)

@@ -20,7 +20,8 @@
 
 struct sc_cursor;
 
-/* A missing file, or one without a usable integer, is an absent cursor: sc_cursor_value says false. */
+/* A missing file, or one without a usable integer, is an absent cursor: sc_cursor_value says false. 0 is a value: nothing is finished
+ * yet. */
 int sc_cursor_open(const char *path, struct sc_cursor **ret_cursor, struct sc_err *err);
 void sc_cursor_close(struct sc_cursor *cursor); /* saves nothing */
 bool sc_cursor_value(const struct sc_cursor *cursor, uint64_t *ret_offset);

@@ -89,6 +89,18 @@ static int take_result(void *arg, struct sc_span result, struct sc_err *err)
 	return 0;
 }
 
+/* Which row it was that the filter failed on. */
+static int name_row(uint64_t offset, struct sc_err *err)
+{
+	char digits[24];
+
+	digits[sc_u64_digits(digits, offset)] = 0;
+	sc_err_field_int(err, "offset", (int64_t)offset);
+	if (err && err->code == SC_E_DATA && !err->next[0])
+		sc_err_next(err, "let the program handle such rows (with ? or //), or leave it out");
+	return sc_err_on(err, "on row", digits);
+}
+
 int sc_rows_lines(struct sc_rows *r, const struct sc_data *row, struct sc_bytes *out, uint64_t *ret_lines,
 		  struct sc_err *err)
 {
@@ -101,9 +113,7 @@ int sc_rows_lines(struct sc_rows *r, const struct sc_data *row, struct sc_bytes 
 		rc = sc_jq_pass(r->jq, row->msg, take_result, &run, &answer, err);
 		if (rc < 0) {
 			out->len = before;
-			if (row->has_offset)
-				sc_err_field_int(err, "offset", (int64_t)row->offset);
-			return rc;
+			return row->has_offset ? name_row(row->offset, err) : rc;
 		}
 	}
 	if (answer == SC_JQ_KEEP && put_row(&run) < 0) {

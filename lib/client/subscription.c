@@ -243,6 +243,7 @@ static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *end
 {
 	struct subscription *s = arg;
 	enum sc_session_verdict verdict = SC_VERDICT_AGAIN;
+	struct sc_client_ended told;
 	struct sc_err err;
 
 	sc_timer_stop(s->end_timer);
@@ -260,7 +261,10 @@ static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *end
 	}
 	if (err.code && verdict == SC_VERDICT_AGAIN)
 		sc_events_slow(s->events, &err, sc_session_resume(s->session));
-	sc_events_ended(s->events, ended, sc_session_resume(s->session));
+	told = *ended;
+	if (s->ending)
+		told.wait_ms = -1; /* whatever the policy would do */
+	sc_events_ended(s->events, &told, sc_session_resume(s->session));
 	return s->ending ? SC_CLIENT_END : SC_CLIENT_STANDARD;
 }
 

@@ -16,7 +16,7 @@
 #include "base/bytes.h"
 #include "base/file.h"
 
-static const char tried[] = "cannot listen";
+static const char tried[] = "cannot listen on";
 
 enum { BACKLOG = 4096, FIRST_PASSED = 3 };
 

@@ -94,8 +94,11 @@ static void below_make(void)
 
 static const char *library_reason(void)
 {
-	unsigned long e = ERR_peek_last_error();
+	unsigned long e = ERR_peek_last_error(), first = ERR_peek_error();
 	const char *text = e ? ERR_reason_error_string(e) : NULL;
+
+	if (first && ERR_SYSTEM_ERROR(first)) /* "system lib" says nothing: the system does */
+		text = strerror(ERR_GET_REASON(first));
 
 	ERR_clear_error();
 	return text ? text : "the library gives no reason";
