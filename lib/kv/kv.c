@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <lmdb.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,6 +17,8 @@
 
 #define SIZE_STANDARD (16ull << 30)
 #define READERS_STANDARD 1024
+#define LOCK_READER_BYTES 64 /* of LMDB's lock file, a reader; see sizeof(MDB_reader) */
+#define LOCK_HEAD_BYTES 4096
 
 /* LMDB forbids the same file twice in a process (its fcntl locks would go with the first close), so all handles of a
  * file share one environment. Entries made before a fork belong to the parent and are never touched by the child. */
@@ -30,25 +34,35 @@ int sc_kv_fail(const struct sc_kv *kv, int rc, const char *tried, struct sc_err 
 	case MDB_MAP_FULL:
 		sc_err_set(err, SC_E_IO, tried, "it is full");
 		break;
-	case MDB_CORRUPTED: case MDB_PAGE_NOTFOUND: case MDB_INVALID: case MDB_VERSION_MISMATCH: case MDB_INCOMPATIBLE:
+	case MDB_CORRUPTED:
+	case MDB_PAGE_NOTFOUND:
+	case MDB_INVALID:
+	case MDB_VERSION_MISMATCH:
+	case MDB_INCOMPATIBLE:
 		sc_err_set(err, SC_E_DATA, tried, "%s", mdb_strerror(rc));
 		break;
 	case MDB_PANIC:
-		sc_err_set(err, SC_E_IO, tried, "an earlier write to it failed; it must be opened again");
+		sc_err_set(err, SC_E_IO, tried,
+			   "an earlier write to it failed; it must be opened again");
 		break;
 	case ENOMEM:
 		sc_err_nomem(err, tried);
 		break;
 	default:
 		if (rc > 0)
-			sc_err_sys(err, rc == EACCES || rc == EPERM ? SC_E_NOAUTH : SC_E_IO, rc, tried);
+			sc_err_sys(err, rc == EACCES || rc == EPERM ? SC_E_NOAUTH : SC_E_IO, rc,
+				   tried);
 		else
 			sc_err_set(err, SC_E_INTERNAL, tried, "%s", mdb_strerror(rc));
 	}
 	sc_err_on(err, "index", kv->path);
-	if (rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND || rc == MDB_INVALID || rc == MDB_VERSION_MISMATCH)
+	if (rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND || rc == MDB_INVALID ||
+	    rc == MDB_VERSION_MISMATCH)
 		sc_err_next(err, "rebuild it with sc-log reindex");
-	return err ? err->code : rc == ENOMEM ? SC_E_NOMEM : rc == MDB_READERS_FULL ? SC_E_BUSY : SC_E_IO;
+	return err                      ? err->code
+	       : rc == ENOMEM           ? SC_E_NOMEM
+	       : rc == MDB_READERS_FULL ? SC_E_BUSY
+					: SC_E_IO;
 }
 
 static unsigned open_flags(const struct sc_kv_options *options)
@@ -85,11 +99,36 @@ static int open_tables(struct sc_kv *kv, const struct sc_kv_options *options, bo
 	return mdb_txn_commit(txn);
 }
 
+/*
+ * LMDB makes its lock file as a hole and writes it through a mapping, which on a full disk is a SIGBUS. Take the space
+ * before: behind the end, so that the size stays LMDB's own affair. Not while this process has the environment open: the close
+ * would free its locks.
+ */
+static int reserve_lock_file(const char *path, unsigned readers)
+{
+	const off_t need = (off_t)readers * LOCK_READER_BYTES + LOCK_HEAD_BYTES;
+	char lock[PATH_MAX];
+	struct stat st;
+	int fd, rc = 0;
+
+	if (snprintf(lock, sizeof(lock), "%s-lock", path) >= (int)sizeof(lock))
+		return ENAMETOOLONG;
+	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return 0; /* LMDB says why, or does without */
+	if (fstat(fd, &st) == 0 && st.st_blocks * 512 < need &&
+	    fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, need) < 0 && (errno == ENOSPC || errno == EDQUOT))
+		rc = errno;
+	close(fd);
+	return rc;
+}
+
 static int open_env(struct sc_kv *kv, const struct sc_kv_options *options, struct sc_err *err)
 {
 	static const char tried[] = "cannot open";
 	mdb_filehandle_t fd;
 	struct stat st;
+	unsigned readers = options->readers_max ? options->readers_max : READERS_STANDARD;
 	int count = 0, rc;
 
 	while (options->tables[count])
@@ -98,11 +137,14 @@ static int open_env(struct sc_kv *kv, const struct sc_kv_options *options, struc
 		return sc_err_set(err, SC_E_INTERNAL, tried, "%d tables are too many", count);
 	rc = mdb_env_create(&kv->env);
 	if (!rc)
-		rc = mdb_env_set_mapsize(kv->env, options->size_max ? options->size_max : SIZE_STANDARD);
+		rc = mdb_env_set_mapsize(kv->env,
+					 options->size_max ? options->size_max : SIZE_STANDARD);
 	if (!rc)
-		rc = mdb_env_set_maxreaders(kv->env, options->readers_max ? options->readers_max : READERS_STANDARD);
+		rc = mdb_env_set_maxreaders(kv->env, readers);
 	if (!rc)
 		rc = mdb_env_set_maxdbs(kv->env, (MDB_dbi)count);
+	if (!rc && !options->read_only)
+		rc = reserve_lock_file(kv->path, readers);
 	if (!rc)
 		rc = mdb_env_open(kv->env, kv->path, open_flags(options), 0666);
 	if (!rc) {
@@ -136,12 +178,14 @@ static struct sc_kv *registry_find(const char *path)
 	if (stat(path, &st) < 0)
 		return NULL;
 	for (struct sc_kv *kv = registry; kv; kv = kv->next)
-		if (kv->pid == getpid() && kv->dev == (uint64_t)st.st_dev && kv->ino == (uint64_t)st.st_ino)
+		if (kv->pid == getpid() && kv->dev == (uint64_t)st.st_dev &&
+		    kv->ino == (uint64_t)st.st_ino)
 			return kv;
 	return NULL;
 }
 
-int sc_kv_open(const char *path, const struct sc_kv_options *options, struct sc_kv **ret_kv, struct sc_err *err)
+int sc_kv_open(const char *path, const struct sc_kv_options *options, struct sc_kv **ret_kv,
+	       struct sc_err *err)
 {
 	struct sc_kv *kv;
 	int rc = 0;
@@ -317,7 +361,8 @@ static MDB_val to_val(struct sc_span span)
 	return (MDB_val){ span.len, (void *)(uintptr_t)span.data };
 }
 
-int sc_kv_get(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_span *ret_value, struct sc_err *err)
+int sc_kv_get(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_span *ret_value,
+	      struct sc_err *err)
 {
 	MDB_val k = to_val(key), v;
 	int rc = mdb_get(txn->txn, txn->kv->dbis[table], &k, &v);
@@ -330,7 +375,8 @@ int sc_kv_get(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_sp
 	return 1;
 }
 
-int sc_kv_put(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_span value, struct sc_err *err)
+int sc_kv_put(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_span value,
+	      struct sc_err *err)
 {
 	MDB_val k = to_val(key), v = to_val(value);
 	int rc = mdb_put(txn->txn, txn->kv->dbis[table], &k, &v, 0);

@@ -11,7 +11,9 @@
 #include "../check.h"
 
 static const char *const tables[] = { "names", "numbers", NULL };
-static const struct sc_kv_options options = { .tables = tables, .integer_keys = 2, .size_max = 64 << 20 };
+static const struct sc_kv_options options = { .tables = tables,
+					      .integer_keys = 2,
+					      .size_max = 64 << 20 };
 enum { NAMES, NUMBERS };
 static char dir[64], path[96];
 
@@ -87,7 +89,8 @@ TEST(kv_floor_and_seek)
 {
 	/* asked, floor (0 = none), seek (0 = none) over the keys 10, 20, 300 */
 	static const uint64_t cases[][3] = {
-		{ 5, 0, 10 }, { 10, 10, 10 }, { 11, 10, 20 }, { 20, 20, 20 }, { 299, 20, 300 }, { 300, 300, 300 },
+		{ 5, 0, 10 },    { 10, 10, 10 },         { 11, 10, 20 },
+		{ 20, 20, 20 },  { 299, 20, 300 },       { 300, 300, 300 },
 		{ 301, 300, 0 }, { UINT64_MAX, 300, 0 }, { 0, 0, 10 },
 	};
 	struct sc_err err = { 0 };
@@ -105,12 +108,14 @@ TEST(kv_floor_and_seek)
 	CHECK_OK(sc_kv_read(kv, &txn, &err), &err);
 	CHECK_OK(sc_kv_cursor_open(txn, NUMBERS, &cursor, &err), &err);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		CHECK_INT(sc_kv_cursor_floor(cursor, number(&cases[i][0]), &key, &value, &err), cases[i][1] != 0);
+		CHECK_INT(sc_kv_cursor_floor(cursor, number(&cases[i][0]), &key, &value, &err),
+			  cases[i][1] != 0);
 		if (cases[i][1]) {
 			memcpy(&got, key.data, sizeof(got));
 			CHECK_INT(got, cases[i][1]);
 		}
-		CHECK_INT(sc_kv_cursor_seek(cursor, number(&cases[i][0]), &key, &value, &err), cases[i][2] != 0);
+		CHECK_INT(sc_kv_cursor_seek(cursor, number(&cases[i][0]), &key, &value, &err),
+			  cases[i][2] != 0);
 		if (cases[i][2]) {
 			memcpy(&got, key.data, sizeof(got));
 			CHECK_INT(got, cases[i][2]);
@@ -160,7 +165,8 @@ TEST(kv_a_killed_holder_frees_the_lock)
 	pid = fork();
 	if (pid == 0) {
 		if (sc_kv_open(path, &options, &kv, &err) < 0 || sc_kv_write(kv, &txn, &err) < 0 ||
-		    sc_kv_put(txn, NAMES, SC_SPAN("k"), SC_SPAN("lost"), &err) < 0 || write(ready[1], "x", 1) != 1)
+		    sc_kv_put(txn, NAMES, SC_SPAN("k"), SC_SPAN("lost"), &err) < 0 ||
+		    write(ready[1], "x", 1) != 1)
 			_exit(1);
 		pause();
 		_exit(0);
@@ -189,4 +195,21 @@ TEST(kv_names_what_is_missing)
 	CHECK_INT(sc_kv_open("/tmp/sc-kv-no-such-folder/index.mdb", &options, &kv, &err), SC_E_IO);
 	CHECK(kv == NULL);
 	CHECK(strstr(err.object, "/tmp/sc-kv-no-such-folder/index.mdb") != NULL);
+}
+
+/* A hole in the lock file would be a SIGBUS for whoever writes there when the disk is full. */
+TEST(kv_the_lock_file_has_no_hole)
+{
+	struct sc_err err = { 0 };
+	struct sc_kv *kv = NULL;
+	char lock[128];
+	struct stat st;
+
+	fresh();
+	CHECK_OK(sc_kv_open(path, &options, &kv, &err), &err);
+	snprintf(lock, sizeof(lock), "%s-lock", path);
+	CHECK(stat(lock, &st) == 0);
+	CHECK(st.st_size > 0 && st.st_blocks * 512 >= st.st_size);
+	sc_kv_close(kv);
+	gone();
 }
