@@ -28,7 +28,7 @@ struct record {
 	char stream_id[40];
 	uint64_t dev, ino; /* of index.mdb */
 	struct sc_state state;
-	uint64_t check;    /* xxh3 of all before */
+	uint64_t check; /* xxh3 of all before */
 };
 
 static const char *const tables[] = { "state", "blocks", "journals", "sources", "producers", NULL };
@@ -51,7 +51,8 @@ static bool read_record(int fd, struct record *ret_record)
 		struct record r;
 		ssize_t n = pread(fd, &r, sizeof(r), 0);
 
-		if (n == (ssize_t)sizeof(r) && !memcmp(r.magic, magic, sizeof(magic)) && r.check == record_check(&r)) {
+		if (n == (ssize_t)sizeof(r) && !memcmp(r.magic, magic, sizeof(magic)) &&
+		    r.check == record_check(&r)) {
 			*ret_record = r;
 			return true;
 		}
@@ -118,17 +119,21 @@ void sc_index_close(struct sc_log *log)
 }
 
 /* The files hold less than was acknowledged. */
-static int journals_lost(const struct sc_log *log, const struct sc_state *state, uint64_t next, struct sc_err *err)
+static int journals_lost(const struct sc_log *log, const struct sc_state *state, uint64_t next,
+			 struct sc_err *err)
 {
 	char path[PATH_MAX];
 
 	if (log->tolerant)
 		return 0;
 	sc_journal_path(log, state->journal, path);
-	sc_err_set(err, SC_E_DATA, "cannot open", "rows up to offset %llu were acknowledged, but the journals end at %llu",
+	sc_err_set(err, SC_E_DATA, "cannot open",
+		   "rows up to offset %llu were acknowledged, but the journals end at %llu",
 		   (unsigned long long)(state->next - 1), (unsigned long long)(next - 1));
 	sc_err_on(err, "journal", path);
-	sc_err_next(err, "put the missing journals back, or go on without these rows: sc-log reindex %s", log->path);
+	sc_err_next(err,
+		    "put the missing journals back, or go on without these rows: sc-log reindex %s",
+		    log->path);
 	sc_err_field_int(err, "last_good", (int64_t)(next - 1));
 	return SC_E_DATA;
 }
@@ -160,7 +165,8 @@ static int open_state(struct sc_log *log, struct record *ret_record, struct sc_e
 	if (!read_record(log->state_fd, ret_record) || !boot_is_ours(log, ret_record))
 		return 0;
 	sc_log_file(log, path, SC_INDEX_FILE);
-	return stat(path, &st) == 0 && (uint64_t)st.st_dev == ret_record->dev && (uint64_t)st.st_ino == ret_record->ino;
+	return stat(path, &st) == 0 && (uint64_t)st.st_dev == ret_record->dev &&
+	       (uint64_t)st.st_ino == ret_record->ino;
 }
 
 /* Does a whole commit that chains to the index's end stand behind it, or a journal that it does not know? Then the
@@ -193,7 +199,8 @@ static int index_is_behind(struct sc_log *log, const struct sc_state *state, str
 	}
 	rc = 0;
 	sc_walk_start(&walk, fd, state->end, (uint64_t)st.st_size, 4096);
-	while (sc_walk_next(&walk, SC_WALK_CHECK, &block, &data, NULL) == 1 && sc_hash_same(&block.prev, &prev)) {
+	while (sc_walk_next(&walk, SC_WALK_CHECK, &block, &data, NULL) == 1 &&
+	       sc_hash_same(&block.prev, &prev)) {
 		prev = block.hash;
 		if (!block.more) {
 			rc = 1;
@@ -237,11 +244,17 @@ static int check_index(struct sc_log *log, const struct record *record, struct s
 	return 1;
 }
 
+static bool no_space(const struct sc_err *err)
+{
+	return err->errnum == ENOSPC || err->errnum == EDQUOT;
+}
+
 /* 1 open, 0 there is nothing that can be trusted. Under the lock. */
 static int try_open(struct sc_log *log, struct sc_err *err)
 {
 	char path[PATH_MAX];
 	struct record record;
+	struct sc_err why = { 0 };
 	int rc = open_state(log, &record, err);
 
 	if (rc <= 0)
@@ -253,13 +266,16 @@ static int try_open(struct sc_log *log, struct sc_err *err)
 	if (!log->state_writable || access(path, R_OK | W_OK) < 0) {
 		if (log->mode == SC_LOG_READ)
 			return 1; /* no right to lock: the record and the files are enough to read */
-		sc_err_set(err, SC_E_NOAUTH, "cannot append to the log", "this user may not write the file");
+		sc_err_set(err, SC_E_NOAUTH, "cannot append to the log",
+			   "this user may not write the file");
 		sc_err_on(err, "file", path);
 		sc_err_next(err, "give the right to read and write it, and all files beside it");
 		return SC_E_NOAUTH;
 	}
-	rc = sc_kv_open(path, &kv_options, &log->kv, err);
-	if (rc == SC_E_NOAUTH && log->mode == SC_LOG_READ)
+	rc = sc_kv_open(path, &kv_options, &log->kv, &why);
+	if (rc < 0 && err)
+		*err = why;
+	if (log->mode == SC_LOG_READ && (rc == SC_E_NOAUTH || (rc < 0 && no_space(&why))))
 		return 1;
 	if (rc == SC_E_DATA)
 		return 0;
@@ -299,6 +315,7 @@ static bool can_build(const struct sc_log *log)
 int sc_index_open(struct sc_log *log, struct sc_err *err)
 {
 	bool exclusive = log->mode == SC_LOG_APPEND;
+	struct sc_err why = { 0 };
 	int rc;
 
 	for (;;) {
@@ -310,18 +327,27 @@ int sc_index_open(struct sc_log *log, struct sc_err *err)
 			break;
 		sc_index_close(log);
 		if (!can_build(log)) {
-			rc = log->mode == SC_LOG_READ ? open_scanned(log, err)
-						      : sc_err_set(err, SC_E_NOAUTH, "cannot append to",
-								   "this user may not write in its folder");
+			rc = log->mode == SC_LOG_READ
+				     ? open_scanned(log, err)
+				     : sc_err_set(err, SC_E_NOAUTH, "cannot append to",
+						  "this user may not write in its folder");
 			if (rc == SC_E_NOAUTH && log->mode == SC_LOG_APPEND)
 				sc_log_err(log, err);
 			break;
 		}
 		if (exclusive) {
-			rc = sc_index_rebuild(log, err);
+			rc = sc_index_rebuild(log, &why);
+			if (rc < 0 && err)
+				*err = why;
+			if (rc < 0 && no_space(&why) && log->mode == SC_LOG_READ) {
+				sc_index_close(log);
+				rc = open_scanned(log,
+						  err); /* a full disk can be read all the same */
+			}
 			break;
 		}
-		exclusive = true; /* not an upgrade in one step: another process may be first, so look again */
+		exclusive =
+			true; /* not an upgrade in one step: another process may be first, so look again */
 	}
 	unlock(log);
 	if (rc < 0)
@@ -340,7 +366,8 @@ static int check_bound(struct sc_log *log, struct sc_recovery *r, struct sc_err 
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
-	if (read_record(fd, &old) && !strncmp(old.stream_id, log->settings.stream_id, sizeof(old.stream_id)) &&
+	if (read_record(fd, &old) &&
+	    !strncmp(old.stream_id, log->settings.stream_id, sizeof(old.stream_id)) &&
 	    old.state.next > r->state.next) {
 		rc = journals_lost(log, &old.state, r->state.next, err);
 		r->state.next = old.state.next; /* given up by hand: yet no offset is used twice */
@@ -349,7 +376,8 @@ static int check_bound(struct sc_log *log, struct sc_recovery *r, struct sc_err 
 	return rc;
 }
 
-static int fill_index(struct sc_log *log, const char *path, struct sc_recovery *r, struct sc_err *err)
+static int fill_index(struct sc_log *log, const char *path, struct sc_recovery *r,
+		      struct sc_err *err)
 {
 	struct sc_kv *kv = NULL;
 	int rc = sc_kv_open(path, &kv_options, &kv, err);
@@ -362,7 +390,8 @@ static int fill_index(struct sc_log *log, const char *path, struct sc_recovery *
 	if (rc == 0)
 		rc = check_bound(log, r, err);
 	if (rc == 0)
-		rc = sc_kv_put(r->txn, SC_T_STATE, STATE_KEY, sc_span((const char *)&r->state, sizeof(r->state)), err);
+		rc = sc_kv_put(r->txn, SC_T_STATE, STATE_KEY,
+			       sc_span((const char *)&r->state, sizeof(r->state)), err);
 	if (rc == 0)
 		rc = sc_kv_commit(&r->txn, err);
 	else
@@ -492,7 +521,8 @@ static bool still_ours(struct sc_log *log, const struct sc_state *state)
 	return r.dev == dev && r.ino == ino && state->commit >= r.state.commit;
 }
 
-int sc_index_begin(struct sc_log *log, struct sc_kv_txn **ret_txn, struct sc_state *ret_state, struct sc_err *err)
+int sc_index_begin(struct sc_log *log, struct sc_kv_txn **ret_txn, struct sc_state *ret_state,
+		   struct sc_err *err)
 {
 	struct sc_kv_txn *txn = NULL;
 	struct sc_state state;
@@ -529,9 +559,11 @@ int sc_index_begin(struct sc_log *log, struct sc_kv_txn **ret_txn, struct sc_sta
 	return SC_E_BUSY;
 }
 
-int sc_index_end(struct sc_log *log, struct sc_kv_txn **txn, const struct sc_state *state, struct sc_err *err)
+int sc_index_end(struct sc_log *log, struct sc_kv_txn **txn, const struct sc_state *state,
+		 struct sc_err *err)
 {
-	int rc = sc_kv_put(*txn, SC_T_STATE, STATE_KEY, sc_span((const char *)state, sizeof(*state)), err);
+	int rc = sc_kv_put(*txn, SC_T_STATE, STATE_KEY,
+			   sc_span((const char *)state, sizeof(*state)), err);
 
 	if (rc == 0)
 		rc = sc_kv_commit(txn, err);
