@@ -503,6 +503,7 @@ int sc_program_main(const struct sc_program *program, int argc, char **argv)
 	sc_err_clear(&err);
 	open_standard();
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error with words, EFBIG, like a full disk */
 	set_buffering();
 	/* Also what is wrong with the arguments is told as JSON. */
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
