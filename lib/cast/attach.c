@@ -18,7 +18,8 @@ static int64_t count_from(void *arg, uint64_t offset)
 }
 
 /* What all greetings of the stream say; *ret_state is the frontier of this moment. */
-static int describe(struct sc_stream *s, struct sc_greeting *g, struct sc_log_state *ret_state, struct sc_err *err)
+static int describe(struct sc_stream *s, struct sc_greeting *g, struct sc_log_state *ret_state,
+		    struct sc_err *err)
 {
 	int rc;
 
@@ -42,12 +43,16 @@ static int describe(struct sc_stream *s, struct sc_greeting *g, struct sc_log_st
 }
 
 /* 1: refused. */
-static int resume(struct sc_stream *s, const struct sc_target *target, const struct sc_log_state *state,
-		  struct sc_greeting *g, struct sc_subscriber *sub, struct sc_refusal *r)
+static int resume(struct sc_stream *s, const struct sc_target *target,
+		  const struct sc_log_state *state, struct sc_greeting *g,
+		  struct sc_subscriber *sub, struct sc_refusal *r)
 {
 	struct sc_resume at = {
-		.durable = s->log != NULL, .bounded = s->settings.bounded_replay, .wire = s->wire,
-		.first_offset = state->first_offset, .end_offset = state->next_offset,
+		.durable = s->log != NULL,
+		.bounded = s->settings.bounded_replay,
+		.wire = s->wire,
+		.first_offset = state->first_offset,
+		.end_offset = state->next_offset,
 		.max_replay = s->settings.max_replay,
 	};
 	uint64_t start;
@@ -66,14 +71,15 @@ static int resume(struct sc_stream *s, const struct sc_target *target, const str
 	return 0;
 }
 
-static int filter(struct sc_stream *s, const struct sc_target *target, struct sc_greeting *g, struct sc_subscriber *sub,
-		  struct sc_refusal *r, struct sc_err *err)
+static int filter(struct sc_stream *s, const struct sc_target *target, struct sc_greeting *g,
+		  struct sc_subscriber *sub, struct sc_refusal *r, struct sc_err *err)
 {
 	struct sc_err why;
 	int rc;
 
 	sc_err_clear(&why);
-	rc = sc_where_parse(target->where, s->log ? sc_log_schema(s->log) : NULL, &sub->where, &why);
+	rc = sc_where_parse(target->where, s->log ? sc_log_schema(s->log) : NULL, &sub->where,
+			    &why);
 	if (rc == SC_E_DATA) {
 		sc_refusal_init(r, SC_REFUSAL_BAD_REQUEST);
 		r->wire = s->wire;
@@ -87,8 +93,9 @@ static int filter(struct sc_stream *s, const struct sc_target *target, struct sc
 	return 0;
 }
 
-int sc_stream_attach(struct sc_stream *s, const struct sc_target *target, void *arg, struct sc_subscriber **ret_subscriber,
-		     struct sc_refusal *ret_refusal, struct sc_err *err)
+int sc_stream_attach(struct sc_stream *s, const struct sc_target *target, void *arg,
+		     struct sc_subscriber **ret_subscriber, struct sc_refusal *ret_refusal,
+		     struct sc_err *err)
 {
 	static const char tried[] = "cannot take a subscriber";
 	struct sc_subscriber *sub = sc_calloc(1, sizeof(*sub));
@@ -108,7 +115,8 @@ int sc_stream_attach(struct sc_stream *s, const struct sc_target *target, void *
 	sub->want = state.next_offset;
 	if (rc == 0 && target->has_offset)
 		rc = resume(s, target, &state, &g, sub, ret_refusal);
-	if (rc == 0 && (sc_bytes_put(&sub->greeting, room, sizeof(room)) < 0 || sc_greeting_build(&g, &sub->greeting) < 0))
+	if (rc == 0 && (sc_bytes_put(&sub->greeting, room, sizeof(room)) < 0 ||
+			sc_greeting_build(&g, &sub->greeting) < 0))
 		rc = sc_err_nomem(err, tried);
 	if (rc != 0) {
 		sc_where_free(sub->where);

@@ -17,7 +17,7 @@ struct sc_ring {
 	uint64_t bytes, mask;
 	unsigned shift;
 	struct sc_ring_at head, tail;
-	uint64_t begun;             /* bytes of the frame that is being written, 0 = none */
+	uint64_t begun; /* bytes of the frame that is being written, 0 = none */
 	uint64_t mark_mask;
 	struct sc_ring_at *marks;
 };
@@ -43,7 +43,8 @@ static int map_twice(struct sc_ring *r, struct sc_err *err)
 		goto out;
 	}
 	if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED ||
-	    mmap(at + bytes, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+	    mmap(at + bytes, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+		    MAP_FAILED) {
 		rc = sc_err_sys(err, SC_E_NOMEM, errno, tried);
 		munmap(at, 2 * bytes);
 		goto out;
@@ -61,8 +62,9 @@ int sc_ring_new(uint64_t bytes, uint64_t next, struct sc_ring **ret_ring, struct
 	int rc;
 
 	if (bytes > SC_RING_MAX) {
-		sc_err_set(err, SC_E_CONFIG, "cannot make a ring", "%llu bytes is over the limit of %llu",
-			   (unsigned long long)bytes, (unsigned long long)SC_RING_MAX);
+		sc_err_set(err, SC_E_CONFIG, "cannot make a ring",
+			   "%llu bytes is over the limit of %llu", (unsigned long long)bytes,
+			   (unsigned long long)SC_RING_MAX);
 		return sc_err_next(err, "give a smaller --ring");
 	}
 	while (size < bytes || size < (uint64_t)sysconf(_SC_PAGESIZE))
@@ -184,8 +186,8 @@ static struct sc_span step(const struct sc_ring *r, struct sc_ring_at *at)
 	return span;
 }
 
-bool sc_ring_message(const struct sc_ring *r, const struct sc_ring_at *at, struct sc_span *ret_payload,
-		     struct sc_ring_at *ret_after)
+bool sc_ring_message(const struct sc_ring *r, const struct sc_ring_at *at,
+		     struct sc_span *ret_payload, struct sc_ring_at *ret_after)
 {
 	struct sc_ring_at after = *at;
 
@@ -196,8 +198,8 @@ bool sc_ring_message(const struct sc_ring *r, const struct sc_ring_at *at, struc
 	return true;
 }
 
-bool sc_ring_run(const struct sc_ring *r, const struct sc_ring_at *at, size_t max, struct sc_span *ret_frames,
-		 struct sc_ring_at *ret_after)
+bool sc_ring_run(const struct sc_ring *r, const struct sc_ring_at *at, size_t max,
+		 struct sc_span *ret_frames, struct sc_ring_at *ret_after)
 {
 	struct sc_ring_at after = r->head;
 	uint64_t limit = at->pos + (max < r->bytes ? max : r->bytes);
@@ -255,7 +257,7 @@ bool sc_ring_find(const struct sc_ring *r, uint64_t offset, struct sc_ring_at *r
 			high = middle;
 		}
 	}
-	for (;;) {
+	while (at.pos != r->head.pos) {
 		struct sc_ring_at next = at;
 
 		step(r, &next);

@@ -8,10 +8,11 @@
 #include "wire/head.h"
 #include "wire/publish.h"
 
-#define PAYLOAD_EXTRA 64u      /* "[offset,ts,msg]" around a message */
-#define HELD_MAX_US 100000     /* the pump waits for its subscribers so long at most */
-#define STALLED_US 20000       /* one that did not move for so long while it waited is not waited for again */
-#define MARK_SHARE 16u         /* the subscribers are looked at each 1/16 of the ring */
+#define PAYLOAD_EXTRA 64u  /* "[offset,ts,msg]" around a message */
+#define HELD_MAX_US 100000 /* the pump waits for its subscribers so long at most */
+#define STALLED_US \
+	20000 /* one that did not move for so long while it waited is not waited for again */
+#define MARK_SHARE 16u /* the subscribers are looked at each 1/16 of the ring */
 
 size_t sc_stream_payload_size(const struct sc_stream *stream, struct sc_span line, int64_t us)
 {
@@ -20,7 +21,8 @@ size_t sc_stream_payload_size(const struct sc_stream *stream, struct sc_span lin
 	return stream->triples ? line.len + sc_i64_digits(digits, us) + 1 : line.len;
 }
 
-void sc_stream_payload(const struct sc_stream *stream, struct sc_span line, int64_t us, char *ret_payload)
+void sc_stream_payload(const struct sc_stream *stream, struct sc_span line, int64_t us,
+		       char *ret_payload)
 {
 	const char *comma = stream->triples ? memchr(line.data, ',', line.len) : NULL;
 	size_t head;
@@ -53,8 +55,8 @@ static int open_log(struct sc_stream *s, uint64_t *ret_next, struct sc_err *err)
 	return sc_reader_open(s->log, state.next_offset, &s->reader, err);
 }
 
-int sc_stream_open(const struct sc_stream_settings *settings, struct sc_log *log, struct sc_stream **ret_stream,
-		   struct sc_err *err)
+int sc_stream_open(const struct sc_stream_settings *settings, struct sc_log *log,
+		   struct sc_stream **ret_stream, struct sc_err *err)
 {
 	static const char tried[] = "cannot serve a stream";
 	struct sc_stream *s = sc_calloc(1, sizeof(*s));
@@ -70,8 +72,9 @@ int sc_stream_open(const struct sc_stream_settings *settings, struct sc_log *log
 	s->stats.durable = log != NULL;
 	s->stats.started_us = sc_wall_us();
 	s->name = strdup(settings->name ? settings->name : "");
-	s->message_max = log ? sc_log_message_max(log) :
-		settings->message_max ? settings->message_max : SC_MESSAGE_STANDARD;
+	s->message_max = log                     ? sc_log_message_max(log)
+			 : settings->message_max ? settings->message_max
+						 : SC_MESSAGE_STANDARD;
 	sc_bytes_init(&s->scratch, SIZE_MAX);
 	if (!s->name) {
 		rc = sc_err_nomem(err, tried);
@@ -129,6 +132,15 @@ static void wake(struct sc_stream *s, struct sc_subscriber *sub)
 		s->settings.wake(sub->arg);
 }
 
+/* When something was sent last: looking at the clock for each message would cost as much as the message. */
+static void stamp(struct sc_stream *s)
+{
+	if (s->stamped_in == s->stats.messages_in)
+		return;
+	s->stamped_in = s->stats.messages_in;
+	s->stats.last_send_us = sc_wall_us();
+}
+
 /* Everybody who had nothing to send; the others ask by themselves. */
 static void wake_idle(struct sc_stream *s)
 {
@@ -162,9 +174,11 @@ static bool crowded(struct sc_stream *s, bool start, bool look_for_stalled)
 	for (struct sc_subscriber *sub = s->all; sub; sub = sub->all.next) {
 		bool far;
 
-		if (sub->place != SC_PLACE_RING || sub->closing || !sc_ring_holds(s->ring, &sub->at))
+		if (sub->place != SC_PLACE_RING || sub->closing ||
+		    !sc_ring_holds(s->ring, &sub->at))
 			continue;
-		far = head->pos - sub->at.pos > bytes || (messages && head->number - sub->at.number > messages);
+		far = head->pos - sub->at.pos > bytes ||
+		      (messages && head->number - sub->at.number > messages);
 		if (far && look_for_stalled && sub->at.pos == sub->held_pos)
 			sub->stalled = true;
 		if (start)
@@ -181,7 +195,8 @@ static bool crowded(struct sc_stream *s, bool start, bool look_for_stalled)
 static int held(struct sc_stream *s)
 {
 	const struct sc_ring_at *head = sc_ring_head(s->ring);
-	uint64_t limit = s->settings.max_backlog, share = limit / MARK_SHARE ? limit / MARK_SHARE : 1;
+	uint64_t limit = s->settings.max_backlog,
+		 share = limit / MARK_SHARE ? limit / MARK_SHARE : 1;
 	int64_t now;
 
 	if (head->pos - s->paced_pos < sc_ring_bytes(s->ring) / MARK_SHARE &&
@@ -211,7 +226,8 @@ static int put_line(struct sc_stream *s, struct sc_span line, int64_t us, struct
 	char *at = sc_ring_begin(s->ring, size);
 
 	if (!at)
-		return sc_err_set(err, SC_E_DATA, "cannot serve a message", "%zu bytes is too long for the ring", size);
+		return sc_err_set(err, SC_E_DATA, "cannot serve a message",
+				  "%zu bytes is too long for the ring", size);
 	sc_stream_payload(s, line, us, at);
 	sc_ring_commit(s->ring, sc_ring_offset_of(line.data, line.len));
 	s->stats.messages_in++;
@@ -278,7 +294,8 @@ int sc_stream_pump(struct sc_stream *s, size_t max_bytes, int *ret_wait_ms, stru
 		return 1;
 	/* With a limit in messages, at most half of it at once: whoever reads what it is given is never dropped. */
 	limit = limit ? (limit / 2 ? limit / 2 : 1) : UINT64_MAX;
-	while (sc_ring_head(s->ring)->pos - from < max_bytes && rows < limit && (rc = more(s, err)) > 0) {
+	while (sc_ring_head(s->ring)->pos - from < max_bytes && rows < limit &&
+	       (rc = more(s, err)) > 0) {
 		const char *end = memchr(s->lines.data, '\n', s->lines.len);
 		size_t len = end ? (size_t)(end - s->lines.data) : s->lines.len;
 
@@ -292,7 +309,7 @@ int sc_stream_pump(struct sc_stream *s, size_t max_bytes, int *ret_wait_ms, stru
 		rows++;
 	}
 	if (rows) {
-		s->stats.last_send_us = sc_wall_us();
+		stamp(s);
 		wake_idle(s);
 	}
 	return rc;
@@ -300,6 +317,7 @@ int sc_stream_pump(struct sc_stream *s, size_t max_bytes, int *ret_wait_ms, stru
 
 size_t sc_stream_room(struct sc_stream *s, int *ret_wait_ms)
 {
+	stamp(s);
 	*ret_wait_ms = held(s);
 	return *ret_wait_ms ? 0 : (size_t)(sc_ring_bytes(s->ring) / MARK_SHARE);
 }
@@ -311,7 +329,8 @@ int sc_stream_add(struct sc_stream *s, struct sc_span message, struct sc_err *er
 	char *at;
 
 	if (message.len > s->message_max) {
-		sc_err_set(err, SC_E_DATA, "cannot send a message", "%zu bytes is over the limit of %llu", message.len,
+		sc_err_set(err, SC_E_DATA, "cannot send a message",
+			   "%zu bytes is over the limit of %llu", message.len,
 			   (unsigned long long)s->message_max);
 		return sc_err_next(err, "raise --max-message");
 	}
@@ -322,7 +341,8 @@ int sc_stream_add(struct sc_stream *s, struct sc_span message, struct sc_err *er
 	size = 6 + time_len + message.len + 1;
 	at = sc_ring_begin(s->ring, size);
 	if (!at)
-		return sc_err_set(err, SC_E_DATA, "cannot send a message", "%zu bytes is too long for the ring", size);
+		return sc_err_set(err, SC_E_DATA, "cannot send a message",
+				  "%zu bytes is too long for the ring", size);
 	memcpy(at, "[null,", 6);
 	memcpy(at + 6, time, time_len);
 	memcpy(at + 6 + time_len, message.data, message.len);
@@ -330,12 +350,15 @@ int sc_stream_add(struct sc_stream *s, struct sc_span message, struct sc_err *er
 	sc_ring_commit(s->ring, 0);
 	s->stats.messages_in++;
 	s->stats.bytes_in += size;
-	s->stats.last_send_us = sc_wall_us();
-	wake_idle(s);
+	if (s->idle) {
+		stamp(s);
+		wake_idle(s);
+	}
 	return 0;
 }
 
-int sc_stream_publish(struct sc_stream *s, struct sc_span frame, struct sc_bytes *reply, struct sc_err *err)
+int sc_stream_publish(struct sc_stream *s, struct sc_span frame, struct sc_bytes *reply,
+		      struct sc_err *err)
 {
 	struct sc_publish publish, again;
 	struct sc_err why;
@@ -350,7 +373,8 @@ int sc_stream_publish(struct sc_stream *s, struct sc_span frame, struct sc_bytes
 	again = publish;
 	while (sc_publish_next(&again, &row))
 		if (row.len > s->message_max)
-			return sc_publish_error(reply, SC_PUBLISH_REJECTED, "a row is over the limit of a message");
+			return sc_publish_error(reply, SC_PUBLISH_REJECTED,
+						"a row is over the limit of a message");
 	sc_bytes_init(&one, SIZE_MAX);
 	for (rc = 0; rc == 0 && sc_publish_next(&publish, &row); count++) {
 		sc_bytes_clear(&one);
@@ -365,6 +389,7 @@ int sc_stream_publish(struct sc_stream *s, struct sc_span frame, struct sc_bytes
 
 void sc_stream_tick(struct sc_stream *s)
 {
+	stamp(s);
 	check_all(s);
 	for (struct sc_subscriber *sub = s->all; sub; sub = sub->all.next) {
 		/* A replay that did not move since the last tick need not hold a file and a buffer. */
@@ -395,8 +420,10 @@ void sc_stream_close_all(struct sc_stream *s, int code, const char *reason)
 int sc_stream_stats(struct sc_stream *s, struct sc_stream_stats *ret_stats, struct sc_err *err)
 {
 	const struct sc_ring_at *head = sc_ring_head(s->ring);
-	struct sc_stream_stats stats = s->stats;
+	struct sc_stream_stats stats;
 
+	stamp(s);
+	stats = s->stats;
 	stats.ring_bytes = sc_ring_bytes(s->ring);
 	stats.ring_messages = head->number - sc_ring_tail(s->ring)->number;
 	for (struct sc_subscriber *sub = s->all; sub; sub = sub->all.next) {

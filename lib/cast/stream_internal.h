@@ -68,6 +68,7 @@ struct sc_stream {
 	struct sc_subscriber *all, *idle;
 	uint64_t paced_pos, paced_number; /* the ring's head when the subscribers were last looked at */
 	int64_t held_us;             /* the pump waits since; 0 = it does not */
+	uint64_t stamped_in;         /* messages_in when last_send_us was taken */
 	struct sc_stream_stats stats;
 };
 

@@ -87,7 +87,8 @@ bool sc_subscriber_check(struct sc_subscriber *sub)
 		return true;
 	}
 	if (!stream->log && !sc_ring_holds(stream->ring, &sub->at)) {
-		const struct sc_ring_at *head = sc_ring_head(stream->ring), *tail = sc_ring_tail(stream->ring);
+		const struct sc_ring_at *head = sc_ring_head(stream->ring),
+					*tail = sc_ring_tail(stream->ring);
 
 		too_slow(sub, limit ? limit : head->number - tail->number);
 		return true;
@@ -126,7 +127,8 @@ static enum sc_next fail(struct sc_subscriber *sub, int rc, struct sc_err *err)
 	sub->stream->stats.dropped_failed++;
 	sub->closing = true;
 	sub->close.code = SC_CLOSE_FAILED;
-	sub->close.len = (size_t)snprintf(sub->close.reason, sizeof(sub->close.reason), "the log cannot be read");
+	sub->close.len = (size_t)snprintf(sub->close.reason, sizeof(sub->close.reason),
+					  "the log cannot be read");
 	close_reader(sub);
 	return SC_NEXT_CLOSE;
 }
@@ -213,14 +215,16 @@ static int put_frame(struct sc_stream *stream, struct sc_span line, int64_t us)
 /* Does one more line fit? One that is longer than MAX goes alone. */
 static bool fits(const struct sc_stream *stream, struct sc_span line, size_t max)
 {
-	return !stream->scratch.len || stream->scratch.len + line.len + SC_HEAD_MAX + TIME_DIGITS_MAX <= max;
+	return !stream->scratch.len ||
+	       stream->scratch.len + line.len + SC_HEAD_MAX + TIME_DIGITS_MAX <= max;
 }
 
 /*
  * Frame lines of the log, of many commits if they are small, until MAX. The reader moves on at once; `want` does when the frames
  * were sent, and if they were not, the reader is opened again there (sc_subscriber_next).
  */
-static enum sc_next next_from_log(struct sc_subscriber *sub, size_t max, struct sc_span *ret_frames, struct sc_err *err)
+static enum sc_next next_from_log(struct sc_subscriber *sub, size_t max, struct sc_span *ret_frames,
+				  struct sc_err *err)
 {
 	struct sc_stream *stream = sub->stream;
 	uint64_t count = 0, last = 0;
@@ -254,7 +258,8 @@ static enum sc_next next_from_log(struct sc_subscriber *sub, size_t max, struct 
 	return SC_NEXT_DATA;
 }
 
-static enum sc_next next_from_ring(struct sc_subscriber *sub, size_t max, struct sc_span *ret_frames)
+static enum sc_next next_from_ring(struct sc_subscriber *sub, size_t max,
+				   struct sc_span *ret_frames)
 {
 	if (!sc_ring_run(sub->stream->ring, &sub->at, max, ret_frames, &sub->pending_at)) {
 		sc_subscriber_idle(sub, true);
@@ -269,7 +274,8 @@ static enum sc_next next_from_ring(struct sc_subscriber *sub, size_t max, struct
 /* msg of a payload [offset,msg] or [offset,ts,msg]. */
 static struct sc_span message_of(struct sc_span payload, bool triples)
 {
-	const char *end = payload.data + payload.len - 1, *at = memchr(payload.data, ',', payload.len);
+	const char *end = payload.data + payload.len - 1,
+		   *at = memchr(payload.data, ',', payload.len);
 
 	if (at && triples)
 		at = memchr(at + 1, ',', (size_t)(end - at - 1));
@@ -279,10 +285,11 @@ static struct sc_span message_of(struct sc_span payload, bool triples)
 /* One step of a filtered subscriber: the next message, wherever it is; moves on when it does not match. */
 struct filter {
 	size_t rows, bytes;
-	uint64_t count;      /* matched, framed in scratch */
+	uint64_t count; /* matched, framed in scratch */
 };
 
-static enum sc_next filter_ring(struct sc_subscriber *sub, struct filter *f, size_t max, struct sc_err *err)
+static enum sc_next filter_ring(struct sc_subscriber *sub, struct filter *f, size_t max,
+				struct sc_err *err)
 {
 	struct sc_stream *stream = sub->stream;
 	struct sc_ring_at at = sub->at;
@@ -302,7 +309,8 @@ static enum sc_next filter_ring(struct sc_subscriber *sub, struct filter *f, siz
 
 			if (f->count && stream->scratch.len + frame > max)
 				break;
-			if (sc_bytes_put(&stream->scratch, payload.data - (frame - payload.len), frame) < 0)
+			if (sc_bytes_put(&stream->scratch, payload.data - (frame - payload.len),
+					 frame) < 0)
 				return fail(sub, sc_err_nomem(err, "cannot filter"), err);
 			f->count++;
 		}
@@ -321,13 +329,15 @@ static enum sc_next filter_ring(struct sc_subscriber *sub, struct filter *f, siz
 	return SC_NEXT_DATA;
 }
 
-static enum sc_next filter_log(struct sc_subscriber *sub, struct filter *f, size_t max, struct sc_err *err)
+static enum sc_next filter_log(struct sc_subscriber *sub, struct filter *f, size_t max,
+			       struct sc_err *err)
 {
 	struct sc_stream *stream = sub->stream;
 	uint64_t want = sub->want;
 	int rc = 1;
 
-	while (f->rows < FILTER_ROWS_MAX && f->bytes < FILTER_BYTES_MAX && (rc = fetch(sub, err)) > 0) {
+	while (f->rows < FILTER_ROWS_MAX && f->bytes < FILTER_BYTES_MAX &&
+	       (rc = fetch(sub, err)) > 0) {
 		struct sc_span line = first_line(sub->lines);
 		int match = sc_where_match(sub->where, message_of(line, false));
 
@@ -361,7 +371,8 @@ static enum sc_next filter_log(struct sc_subscriber *sub, struct filter *f, size
 	return SC_NEXT_DATA;
 }
 
-static enum sc_next next_filtered(struct sc_subscriber *sub, size_t max, struct sc_span *ret_frames, struct sc_err *err)
+static enum sc_next next_filtered(struct sc_subscriber *sub, size_t max, struct sc_span *ret_frames,
+				  struct sc_err *err)
 {
 	struct sc_stream *stream = sub->stream;
 	struct filter f = { 0 };
@@ -394,7 +405,8 @@ static enum sc_next next_filtered(struct sc_subscriber *sub, size_t max, struct 
 	return SC_NEXT_DATA;
 }
 
-enum sc_next sc_subscriber_next(struct sc_subscriber *sub, size_t max, struct sc_span *ret_frames, struct sc_err *err)
+enum sc_next sc_subscriber_next(struct sc_subscriber *sub, size_t max, struct sc_span *ret_frames,
+				struct sc_err *err)
 {
 	if (sub->pending == SC_PENDING_LOG)
 		close_reader(sub); /* it is ahead of what was sent */
@@ -406,7 +418,8 @@ enum sc_next sc_subscriber_next(struct sc_subscriber *sub, size_t max, struct sc
 		size_t size = sc_head_put(head, sub->greeting.len - SC_HEAD_MAX);
 
 		memcpy(sub->greeting.data + SC_HEAD_MAX - size, head, size);
-		*ret_frames = sc_span(sub->greeting.data + SC_HEAD_MAX - size, sub->greeting.len - SC_HEAD_MAX + size);
+		*ret_frames = sc_span(sub->greeting.data + SC_HEAD_MAX - size,
+				      sub->greeting.len - SC_HEAD_MAX + size);
 		sub->pending = SC_PENDING_GREETING;
 		return SC_NEXT_DATA;
 	}
@@ -427,7 +440,8 @@ enum sc_next sc_subscriber_next(struct sc_subscriber *sub, size_t max, struct sc
 	}
 }
 
-enum sc_next sc_subscriber_message(struct sc_subscriber *sub, struct sc_delivery *ret_message, struct sc_err *err)
+enum sc_next sc_subscriber_message(struct sc_subscriber *sub, struct sc_delivery *ret_message,
+				   struct sc_err *err)
 {
 	struct sc_delivery m = { 0 };
 	struct sc_span frame;

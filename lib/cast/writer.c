@@ -15,7 +15,7 @@ struct sc_publisher {
 	struct sc_writer *writer;
 	struct sc_publisher *prev, *next;
 	void *arg;
-	struct sc_bytes id;        /* empty: no producer */
+	struct sc_bytes id; /* empty: no producer */
 	uint64_t epoch;
 	size_t outstanding;
 	bool paused, gone;
@@ -24,7 +24,7 @@ struct sc_publisher {
 struct request {
 	struct request *next;
 	struct sc_publisher *publisher;
-	size_t bytes;              /* of the frame, as counted in the queue */
+	size_t bytes; /* of the frame, as counted in the queue */
 	struct sc_bytes frame;
 	struct sc_bytes reply;
 	uint64_t seq;
@@ -42,7 +42,7 @@ struct sc_writer {
 	pthread_t thread;
 	bool started;
 
-	pthread_mutex_t lock;      /* guards what follows, up to the blank line */
+	pthread_mutex_t lock; /* guards what follows, up to the blank line */
 	pthread_cond_t changed;
 	struct list queue, done;
 	bool stop, opened;
@@ -52,9 +52,9 @@ struct sc_writer {
 
 	/* the loop's */
 	struct sc_publisher *publishers;
-	struct request *given;     /* whose reply was handed out last */
-	uint64_t queued_bytes;     /* without a reply taken */
-	size_t waiting;            /* frames without a reply taken */
+	struct request *given; /* whose reply was handed out last */
+	uint64_t queued_bytes; /* without a reply taken */
+	size_t waiting;        /* frames without a reply taken */
 
 	/* the thread's */
 	struct sc_log *log;
@@ -89,7 +89,8 @@ static void request_free(struct request *r)
 }
 
 /* Without memory for a reply there is none; the connection learns it by the text being empty, and is closed by the server. */
-static void reply_error(struct sc_writer *w, struct request *r, const char *word, const char *detail)
+static void reply_error(struct sc_writer *w, struct request *r, const char *word,
+			const char *detail)
 {
 	if (!strcmp(word, SC_PUBLISH_FAILED))
 		w->moved.failed++;
@@ -118,8 +119,8 @@ static int open_log(struct sc_writer *w, struct sc_err *err)
 	return sc_log_open(w->path, SC_LOG_APPEND, &w->log, err);
 }
 
-static int commit(struct sc_writer *w, struct request *const *requests, size_t count, struct sc_log_commit *ret_commit,
-		  struct sc_err *err)
+static int commit(struct sc_writer *w, struct request *const *requests, size_t count,
+		  struct sc_log_commit *ret_commit, struct sc_err *err)
 {
 	const struct sc_publisher *p = requests[0]->publisher;
 	struct sc_log_rows rows = { .lens = w->lens + requests[0]->first };
@@ -139,7 +140,8 @@ static int commit(struct sc_writer *w, struct request *const *requests, size_t c
 	}
 	rc = sc_log_append(w->log, &rows, ret_commit, err);
 	/* Of rows that came long ago the log knows that it has them, not where. */
-	if (rc == 0 && ret_commit->duplicate && (!ret_commit->first || ret_commit->last - ret_commit->first + 1 != rows.count))
+	if (rc == 0 && ret_commit->duplicate &&
+	    (!ret_commit->first || ret_commit->last - ret_commit->first + 1 != rows.count))
 		ret_commit->first = 0;
 	if (rc < 0 && rc != SC_E_DATA && rc != SC_E_REFUSED && rc != SC_E_NOMEM) {
 		sc_log_close(w->log);
@@ -175,8 +177,9 @@ static void commit_replies(struct sc_writer *w, struct request *const *requests,
 		}
 		if (!done.duplicate)
 			w->moved.rows += r->count;
-		sc_publish_ok(&r->reply, done.first ? done.first + (r->first - requests[0]->first) : 0, r->count,
-			      done.duplicate);
+		sc_publish_ok(&r->reply,
+			      done.first ? done.first + (r->first - requests[0]->first) : 0,
+			      r->count, done.duplicate);
 	}
 }
 
@@ -205,7 +208,8 @@ static int grow(void **array, size_t *cap, size_t count, size_t item)
 }
 
 /* Check the frame's rows and put them behind the batch's; negative: *err, and the batch is as it was. */
-static int project(struct sc_writer *w, struct request *r, struct sc_publish *publish, struct sc_err *err)
+static int project(struct sc_writer *w, struct request *r, struct sc_publish *publish,
+		   struct sc_err *err)
 {
 	uint64_t max = sc_log_message_max(w->log);
 	struct sc_span row;
@@ -218,7 +222,8 @@ static int project(struct sc_writer *w, struct request *r, struct sc_publish *pu
 
 		rc = sc_row_project(sc_log_schema(w->log), row, &w->text, err);
 		if (rc == 0 && w->text.len - before > max)
-			rc = sc_err_set(err, SC_E_DATA, "cannot publish", "the row has %zu bytes, the log's limit is %llu",
+			rc = sc_err_set(err, SC_E_DATA, "cannot publish",
+					"the row has %zu bytes, the log's limit is %llu",
 					w->text.len - before, (unsigned long long)max);
 		if (rc == 0 && grow((void **)&w->lens, &w->lens_cap, w->rows, sizeof(*w->lens)) < 0)
 			rc = sc_err_nomem(err, "cannot publish");
@@ -251,7 +256,8 @@ static void take(struct sc_writer *w, struct request *r)
 	int rc;
 
 	sc_err_clear(&err);
-	if (sc_publish_parse(sc_span(r->frame.data, r->frame.len), r->publisher->id.len, &publish, &err) < 0) {
+	if (sc_publish_parse(sc_span(r->frame.data, r->frame.len), r->publisher->id.len, &publish,
+			     &err) < 0) {
 		reply_error(w, r, SC_PUBLISH_BAD_FRAME, err.reason);
 		return;
 	}
@@ -264,7 +270,8 @@ static void take(struct sc_writer *w, struct request *r)
 		return;
 	}
 	rc = project(w, r, &publish, &err);
-	if (rc == 0 && grow((void **)&w->batch, &w->batch_cap, w->batch_count, sizeof(struct request *)) < 0) {
+	if (rc == 0 &&
+	    grow((void **)&w->batch, &w->batch_cap, w->batch_count, sizeof(struct request *)) < 0) {
 		w->text.len = r->text_at;
 		w->rows = r->first;
 		rc = sc_err_nomem(&err, "cannot publish");
@@ -360,8 +367,8 @@ static int start(struct sc_writer *w, struct sc_err *err)
 	return rc;
 }
 
-int sc_writer_open(const char *log_path, void (*wake)(void *arg), void *arg, struct sc_writer **ret_writer,
-		   struct sc_err *err)
+int sc_writer_open(const char *log_path, void (*wake)(void *arg), void *arg,
+		   struct sc_writer **ret_writer, struct sc_err *err)
 {
 	struct sc_writer *w = sc_calloc(1, sizeof(*w));
 	int rc;
@@ -522,7 +529,8 @@ bool sc_writer_next(struct sc_writer *w, struct sc_writer_reply *ret_reply)
 		if (!r->publisher->gone) {
 			w->given = r;
 			*ret_reply = (struct sc_writer_reply){ .arg = r->publisher->arg,
-				.text = sc_span(r->reply.data, r->reply.len) };
+							       .text = sc_span(r->reply.data,
+									       r->reply.len) };
 			return true;
 		}
 		release(r->publisher);

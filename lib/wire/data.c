@@ -17,8 +17,9 @@ static inline const char *digits(const char *p, const char *end, uint64_t *ret_v
 	uint64_t value = 0;
 
 	while (p < end && *p >= '0' && *p <= '9') {
-		if (p - start >= 19 && (__builtin_mul_overflow(value, 10, &value) ||
-					__builtin_add_overflow(value, (uint64_t)(*p - '0'), &value)))
+		if (p - start >= 19 &&
+		    (__builtin_mul_overflow(value, 10, &value) ||
+		     __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value)))
 			return NULL;
 		if (p - start < 19)
 			value = value * 10 + (uint64_t)(*p - '0');
@@ -31,7 +32,8 @@ static inline const char *digits(const char *p, const char *end, uint64_t *ret_v
 }
 
 /* "N," or "null,": where it ends, NULL if it is something else. */
-static inline const char *head_value(const char *p, const char *end, bool *ret_has, bool *ret_negative, uint64_t *ret_value)
+static inline const char *head_value(const char *p, const char *end, bool *ret_has,
+				     bool *ret_negative, uint64_t *ret_value)
 {
 	*ret_negative = false;
 	p = blanks(p, end);
@@ -67,7 +69,8 @@ static int refuse(struct sc_span frame, bool triples, struct sc_err *err)
 	if (sc_json_scan(frame, &value, &json_err) < 0)
 		return sc_err_set(err, SC_E_PROTOCOL, tried, "it is not JSON: %s", json_err.reason);
 	if (value.kind != SC_JSON_ARRAY)
-		return sc_err_set(err, SC_E_PROTOCOL, tried, "it is %s, not an array", sc_json_kind_name(value.kind));
+		return sc_err_set(err, SC_E_PROTOCOL, tried, "it is %s, not an array",
+				  sc_json_kind_name(value.kind));
 	sc_json_walk_init(&walk, &value);
 	while (sc_json_walk_next(&walk, &key, &item)) {
 		if (count == 0)
@@ -77,14 +80,18 @@ static int refuse(struct sc_span frame, bool triples, struct sc_err *err)
 		count++;
 	}
 	if (count != want)
-		return sc_err_set(err, SC_E_PROTOCOL, tried, "it has %zu elements, not %zu", count, want);
+		return sc_err_set(err, SC_E_PROTOCOL, tried, "it has %zu elements, not %zu", count,
+				  want);
 	if (first.kind != SC_JSON_NULL && !sc_json_u64(&first, &u))
-		return sc_err_set(err, SC_E_PROTOCOL, tried, "its offset is %s, not null or an integer from 0: %.*s",
-				  sc_json_kind_name(first.kind), first.text.len < 40 ? (int)first.text.len : 40,
-				  first.text.data);
+		return sc_err_set(err, SC_E_PROTOCOL, tried,
+				  "its offset is %s, not null or an integer from 0: %.*s",
+				  sc_json_kind_name(first.kind),
+				  first.text.len < 40 ? (int)first.text.len : 40, first.text.data);
 	if (triples && second.kind != SC_JSON_NULL && !sc_json_i64(&second, &i))
-		return sc_err_set(err, SC_E_PROTOCOL, tried, "its time is %s, not null or an integer of us: %.*s",
-				  sc_json_kind_name(second.kind), second.text.len < 40 ? (int)second.text.len : 40,
+		return sc_err_set(err, SC_E_PROTOCOL, tried,
+				  "its time is %s, not null or an integer of us: %.*s",
+				  sc_json_kind_name(second.kind),
+				  second.text.len < 40 ? (int)second.text.len : 40,
 				  second.text.data);
 	return sc_err_set(err, SC_E_PROTOCOL, tried, "it cannot be understood");
 }
@@ -119,16 +126,21 @@ static bool split(struct sc_span frame, bool triples, struct sc_data *d)
 	return true;
 }
 
-int sc_data_parse(struct sc_data_order *order, struct sc_span frame, struct sc_data *ret_data, struct sc_err *err)
+int sc_data_parse(struct sc_data_order *order, struct sc_span frame, struct sc_data *ret_data,
+		  struct sc_err *err)
 {
 	struct sc_data d = { 0 };
 	struct sc_json value;
 
-	/* What stands between the head and the last bracket must be one value: that is all there is to an array of this shape. */
+	/*
+	 * What stands between the head and the last bracket must be one value: that is all there is
+	 * to an array of this shape.
+	 */
 	if (!split(frame, order->triples, &d) || sc_json_scan(d.msg, &value, NULL) < 0)
 		return refuse(frame, order->triples, err);
 	if (d.has_offset && order->has_last && d.offset <= order->last)
-		return sc_err_set(err, SC_E_PROTOCOL, tried, "offset %llu came after %llu: offsets must rise",
+		return sc_err_set(err, SC_E_PROTOCOL, tried,
+				  "offset %llu came after %llu: offsets must rise",
 				  (unsigned long long)d.offset, (unsigned long long)order->last);
 	if (value.text.len != d.msg.len || value.newlines)
 		d.is_line = false;

@@ -4,7 +4,8 @@
 #include "wire/refusal.h"
 
 /* A number, or "?" when the reason did not hold it. */
-static const char *number(const struct sc_refusal *r, unsigned bit, uint64_t value, char ret_text[24])
+static const char *number(const struct sc_refusal *r, unsigned bit, uint64_t value,
+			  char ret_text[24])
 {
 	if (r->has & bit)
 		snprintf(ret_text, 24, "%llu", (unsigned long long)value);
@@ -13,7 +14,8 @@ static const char *number(const struct sc_refusal *r, unsigned bit, uint64_t val
 	return ret_text;
 }
 
-static void field(struct sc_err *err, const struct sc_refusal *r, unsigned bit, const char *name, uint64_t value)
+static void field(struct sc_err *err, const struct sc_refusal *r, unsigned bit, const char *name,
+		  uint64_t value)
 {
 	if ((r->has & bit) && value <= INT64_MAX)
 		sc_err_field_int(err, name, (int64_t)value);
@@ -27,7 +29,8 @@ static int explain_why(const struct sc_refusal *r, const char *tried, struct sc_
 	number(r, SC_HAS_OFFSET, r->offset, a);
 	switch (r->why) {
 	case SC_WHY_NOT_DURABLE:
-		sc_err_set(err, rc, tried, "the stream has no log, so no offset can be resumed (not_durable)");
+		sc_err_set(err, rc, tried,
+			   "the stream has no log, so no offset can be resumed (not_durable)");
 		sc_err_next(err, "subscribe without an offset");
 		break;
 	case SC_WHY_EMPTY:
@@ -35,9 +38,11 @@ static int explain_why(const struct sc_refusal *r, const char *tried, struct sc_
 		sc_err_next(err, "subscribe without an offset");
 		break;
 	case SC_WHY_EVICTED:
-		sc_err_set(err, rc, tried, "offset %s is no longer held, the earliest is %s (evicted)", a,
+		sc_err_set(err, rc, tried,
+			   "offset %s is no longer held, the earliest is %s (evicted)", a,
 			   number(r, SC_HAS_EARLIEST, r->earliest, b));
-		sc_err_next(err, "read the gap from the archive, or start at 'earliest' and accept the loss");
+		sc_err_next(err, "read the gap from the archive, or start at 'earliest' and accept "
+				 "the loss");
 		break;
 	case SC_WHY_AHEAD:
 		sc_err_set(err, rc, tried, "offset %s is above the end of the log at %s (ahead)", a,
@@ -45,12 +50,17 @@ static int explain_why(const struct sc_refusal *r, const char *tried, struct sc_
 		sc_err_next(err, "see whether the log was made anew");
 		break;
 	case SC_WHY_TOO_OLD:
-		sc_err_set(err, rc, tried, "offset %s is %s rows behind and the server replays at most %s (too_old)", a,
-			   number(r, SC_HAS_BEHIND, r->behind, b), number(r, SC_HAS_MAX_REPLAY, r->max_replay, c));
-		sc_err_next(err, "read the gap from the archive, or start at 'earliest' and accept the loss");
+		sc_err_set(
+			err, rc, tried,
+			"offset %s is %s rows behind and the server replays at most %s (too_old)",
+			a, number(r, SC_HAS_BEHIND, r->behind, b),
+			number(r, SC_HAS_MAX_REPLAY, r->max_replay, c));
+		sc_err_next(err, "read the gap from the archive, or start at 'earliest' and accept "
+				 "the loss");
 		break;
 	default:
-		sc_err_set(err, rc, tried, "the offset was refused%s%s", r->word[0] ? ": " : "", r->word);
+		sc_err_set(err, rc, tried, "the offset was refused%s%s", r->word[0] ? ": " : "",
+			   r->word);
 	}
 	sc_err_field_str(err, "why", r->why ? sc_why_word(r->why) : r->word[0] ? r->word : "?");
 	return rc;
@@ -71,7 +81,8 @@ int sc_refusal_err(const struct sc_refusal *r, const char *tried, struct sc_err 
 			sc_err_next(err, "it serves: %s", r->detail);
 		break;
 	case SC_REFUSAL_TOO_SLOW:
-		rc = sc_err_set(err, SC_E_BUSY, tried, "dropped as too slow: more than %s messages behind",
+		rc = sc_err_set(err, SC_E_BUSY, tried,
+				"dropped as too slow: more than %s messages behind",
 				number(r, SC_HAS_BACKLOG, r->backlog, a));
 		sc_err_next(err, "connect again and resume after the last offset");
 		break;
@@ -83,8 +94,8 @@ int sc_refusal_err(const struct sc_refusal *r, const char *tried, struct sc_err 
 		rc = sc_err_set(err, SC_E_REFUSED, tried, "the stream was retired");
 		break;
 	default:
-		rc = sc_err_set(err, SC_E_PROTOCOL, tried, "the server refused the request%s%s", r->detail[0] ? ": " : "",
-				r->detail);
+		rc = sc_err_set(err, SC_E_PROTOCOL, tried, "the server refused the request%s%s",
+				r->detail[0] ? ": " : "", r->detail);
 	}
 	if (r->kind != SC_REFUSAL_NONE)
 		sc_err_field_str(err, "refusal", sc_refusal_word(r->kind));

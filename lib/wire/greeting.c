@@ -45,7 +45,8 @@ int sc_greeting_build(const struct sc_greeting *g, struct sc_bytes *out)
 	size_t start = out->len;
 
 	/* Room for all of it first (a name grows sixfold at most), so that no put below can fail. */
-	if (sc_bytes_reserve(out, 512 + 6 * (g->stream.len + g->stream_id.len) + g->schema.len + g->where.len) < 0)
+	if (sc_bytes_reserve(out, 512 + 6 * (g->stream.len + g->stream_id.len) + g->schema.len +
+					  g->where.len) < 0)
 		return SC_E_NOMEM;
 	sc_bytes_putf(out, "{\"streamcast\":%d,\"stream\":", g->wire);
 	if (sc_bytes_put_json(out, g->stream) < 0) {
@@ -55,12 +56,14 @@ int sc_greeting_build(const struct sc_greeting *g, struct sc_bytes *out)
 	put_u64(out, "end_offset", g->has_end, g->end_offset);
 	sc_bytes_puts(out, ",\"replay\":");
 	if (g->has_replay)
-		sc_bytes_putf(out, "[%llu,%llu]", (unsigned long long)g->replay_first, (unsigned long long)g->replay_end);
+		sc_bytes_putf(out, "[%llu,%llu]", (unsigned long long)g->replay_first,
+			      (unsigned long long)g->replay_end);
 	else
 		sc_bytes_puts(out, "null");
 	sc_bytes_puts(out, g->durable ? ",\"durable\":true" : ",\"durable\":false");
 	if (g->wire >= 4)
-		sc_bytes_puts(out, g->group_commit ? ",\"group_commit\":true" : ",\"group_commit\":false");
+		sc_bytes_puts(out, g->group_commit ? ",\"group_commit\":true"
+						   : ",\"group_commit\":false");
 	put_json(out, "schema", g->schema);
 	if (g->wire == 1)
 		sc_bytes_puts(out, ",\"archive\":null");
@@ -90,12 +93,13 @@ static int not_greeting(struct sc_span text, const char *what, struct sc_err *er
 			n++;
 		points++;
 	}
-	return sc_err_set(err, SC_E_PROTOCOL, "cannot subscribe", "the first message is %s: %.*s%s", what, (int)n,
-			  text.data ? text.data : "", n < text.len ? "..." : "");
+	return sc_err_set(err, SC_E_PROTOCOL, "cannot subscribe", "the first message is %s: %.*s%s",
+			  what, (int)n, text.data ? text.data : "", n < text.len ? "..." : "");
 }
 
 /* Plain characters of a string member; empty for any other kind. STORE has room (reserved by the caller). */
-static struct sc_span get_text(const struct sc_json *object, const char *name, struct sc_bytes *store)
+static struct sc_span get_text(const struct sc_json *object, const char *name,
+			       struct sc_bytes *store)
 {
 	struct sc_json member;
 	size_t start = store->len;
@@ -135,11 +139,12 @@ static void get_replay(const struct sc_json *object, struct sc_greeting *g)
 		return;
 	sc_json_walk_init(&walk, &list);
 	g->has_replay = sc_json_walk_next(&walk, &key, &a) && sc_json_walk_next(&walk, &key, &b) &&
-			!sc_json_walk_next(&walk, &key, &more) && sc_json_u64(&a, &g->replay_first) &&
-			sc_json_u64(&b, &g->replay_end);
+			!sc_json_walk_next(&walk, &key, &more) &&
+			sc_json_u64(&a, &g->replay_first) && sc_json_u64(&b, &g->replay_end);
 }
 
-int sc_greeting_parse(struct sc_span text, struct sc_bytes *store, struct sc_greeting *ret_greeting, struct sc_err *err)
+int sc_greeting_parse(struct sc_span text, struct sc_bytes *store, struct sc_greeting *ret_greeting,
+		      struct sc_err *err)
 {
 	struct sc_greeting g = { 0 };
 	struct sc_json value, member, log;
@@ -149,10 +154,12 @@ int sc_greeting_parse(struct sc_span text, struct sc_bytes *store, struct sc_gre
 		return not_greeting(text, "not JSON", err);
 	if (value.kind != SC_JSON_OBJECT || !sc_json_get(&value, "streamcast", &member))
 		return not_greeting(text, "no streamcast greeting", err);
-	if (!sc_json_i64(&member, &wire) || !sc_wire_known(wire >= 0 && wire < 1000 ? (int)wire : -1)) {
+	if (!sc_json_i64(&member, &wire) ||
+	    !sc_wire_known(wire >= 0 && wire < 1000 ? (int)wire : -1)) {
 		int len = member.text.len < 20 ? (int)member.text.len : 20;
 
-		sc_err_set(err, SC_E_PROTOCOL, "cannot subscribe", "the server speaks protocol %.*s, this program 1 to 5", len,
+		sc_err_set(err, SC_E_PROTOCOL, "cannot subscribe",
+			   "the server speaks protocol %.*s, this program 1 to 5", len,
 			   member.text.data);
 		return sc_err_next(err, "use a newer release");
 	}

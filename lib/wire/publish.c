@@ -2,7 +2,8 @@
 
 static const char tried[] = "cannot take a frame";
 
-static int producer_frame(const struct sc_json *value, struct sc_publish *p, struct sc_json *ret_rows, struct sc_err *err)
+static int producer_frame(const struct sc_json *value, struct sc_publish *p,
+			  struct sc_json *ret_rows, struct sc_err *err)
 {
 	struct sc_json_walk walk;
 	struct sc_json member;
@@ -10,29 +11,34 @@ static int producer_frame(const struct sc_json *value, struct sc_publish *p, str
 	bool has_seq = false, has_rows = false;
 
 	if (value->kind != SC_JSON_OBJECT)
-		return sc_err_set(err, SC_E_DATA, tried, "a producer sends {\"seq\":N,\"rows\":[...]}, not %s",
+		return sc_err_set(err, SC_E_DATA, tried,
+				  "a producer sends {\"seq\":N,\"rows\":[...]}, not %s",
 				  sc_json_kind_name(value->kind));
 	sc_json_walk_init(&walk, value);
 	while (sc_json_walk_next(&walk, &key, &member)) {
 		if (sc_json_key_is(key, SC_SPAN("seq"))) {
 			has_seq = sc_json_u64(&member, &p->seq) && p->seq <= INT64_MAX;
 			if (!has_seq)
-				return sc_err_set(err, SC_E_DATA, tried, "seq must be an integer from 0");
+				return sc_err_set(err, SC_E_DATA, tried,
+						  "seq must be an integer from 0");
 		} else if (sc_json_key_is(key, SC_SPAN("rows"))) {
 			has_rows = member.kind == SC_JSON_ARRAY;
 			if (!has_rows)
 				return sc_err_set(err, SC_E_DATA, tried, "rows must be an array");
 			*ret_rows = member;
 		} else {
-			return sc_err_set(err, SC_E_DATA, tried, "a producer's frame has seq and rows only");
+			return sc_err_set(err, SC_E_DATA, tried,
+					  "a producer's frame has seq and rows only");
 		}
 	}
 	if (!has_seq || !has_rows)
-		return sc_err_set(err, SC_E_DATA, tried, "a producer's frame needs %s", has_seq ? "rows" : "seq");
+		return sc_err_set(err, SC_E_DATA, tried, "a producer's frame needs %s",
+				  has_seq ? "rows" : "seq");
 	return 0;
 }
 
-int sc_publish_parse(struct sc_span frame, bool producer, struct sc_publish *ret_publish, struct sc_err *err)
+int sc_publish_parse(struct sc_span frame, bool producer, struct sc_publish *ret_publish,
+		     struct sc_err *err)
 {
 	struct sc_publish p = { 0 };
 	struct sc_json value, item;
@@ -55,7 +61,8 @@ int sc_publish_parse(struct sc_span frame, bool producer, struct sc_publish *ret
 		*ret_publish = p;
 		return 0;
 	} else if (value.kind != SC_JSON_ARRAY) {
-		return sc_err_set(err, SC_E_DATA, tried, "it is %s, not an object or an array of objects",
+		return sc_err_set(err, SC_E_DATA, tried,
+				  "it is %s, not an object or an array of objects",
 				  sc_json_kind_name(value.kind));
 	}
 	sc_json_walk_init(&walk, &value);
@@ -63,8 +70,8 @@ int sc_publish_parse(struct sc_span frame, bool producer, struct sc_publish *ret
 		p.count++;
 		/* A producer's rows may be any values: there the array cannot be mistaken for a row. */
 		if (!producer && item.kind != SC_JSON_OBJECT)
-			return sc_err_set(err, SC_E_DATA, tried, "element %zu is %s, not an object", p.count,
-					  sc_json_kind_name(item.kind));
+			return sc_err_set(err, SC_E_DATA, tried, "element %zu is %s, not an object",
+					  p.count, sc_json_kind_name(item.kind));
 	}
 	if (!p.count)
 		return sc_err_set(err, SC_E_DATA, tried, "the array is empty");
@@ -162,23 +169,28 @@ static bool get_offsets(const struct sc_json *list, struct sc_publish_reply *r)
 	return true;
 }
 
-int sc_publish_reply_parse(struct sc_span text, struct sc_publish_reply *ret_reply, struct sc_err *err)
+int sc_publish_reply_parse(struct sc_span text, struct sc_publish_reply *ret_reply,
+			   struct sc_err *err)
 {
 	struct sc_publish_reply r = { 0 };
 	struct sc_json value, member;
 	int shown = text.len < 120 ? (int)text.len : 120;
 
 	if (sc_json_scan(text, &value, NULL) < 0 || value.kind != SC_JSON_OBJECT)
-		return sc_err_set(err, SC_E_PROTOCOL, "cannot publish", "the reply is no JSON object: %.*s", shown, text.data);
+		return sc_err_set(err, SC_E_PROTOCOL, "cannot publish",
+				  "the reply is no JSON object: %.*s", shown, text.data);
 	get_text(&value, "error", r.word, sizeof(r.word));
 	if (r.word[0]) {
 		get_text(&value, "detail", r.detail, sizeof(r.detail));
 	} else {
-		if (!sc_json_get(&value, "ok", &member) || member.kind != SC_JSON_ARRAY || !get_offsets(&member, &r))
-			return sc_err_set(err, SC_E_PROTOCOL, "cannot publish", "the reply has no list of offsets: %.*s", shown,
+		if (!sc_json_get(&value, "ok", &member) || member.kind != SC_JSON_ARRAY ||
+		    !get_offsets(&member, &r))
+			return sc_err_set(err, SC_E_PROTOCOL, "cannot publish",
+					  "the reply has no list of offsets: %.*s", shown,
 					  text.data);
 		r.ok = true;
-		r.duplicate = sc_json_get(&value, "duplicate", &member) && member.kind == SC_JSON_TRUE;
+		r.duplicate = sc_json_get(&value, "duplicate", &member) &&
+			      member.kind == SC_JSON_TRUE;
 	}
 	*ret_reply = r;
 	return 0;

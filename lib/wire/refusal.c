@@ -18,8 +18,9 @@ static const struct {
 };
 
 static const char *const whys[SC_WHY_KINDS] = {
-	[SC_WHY_NONE] = "", [SC_WHY_NOT_DURABLE] = "not_durable", [SC_WHY_EMPTY] = "empty",
-	[SC_WHY_EVICTED] = "evicted", [SC_WHY_AHEAD] = "ahead", [SC_WHY_TOO_OLD] = "too_old",
+	[SC_WHY_NONE] = "",       [SC_WHY_NOT_DURABLE] = "not_durable",
+	[SC_WHY_EMPTY] = "empty", [SC_WHY_EVICTED] = "evicted",
+	[SC_WHY_AHEAD] = "ahead", [SC_WHY_TOO_OLD] = "too_old",
 };
 
 void sc_refusal_init(struct sc_refusal *refusal, enum sc_refusal_kind kind)
@@ -48,7 +49,11 @@ const char *sc_why_word(enum sc_why why)
 static size_t sequence(const char *text, size_t len)
 {
 	unsigned char c = (unsigned char)text[0];
-	size_t n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+	size_t n = c < 0x80                ? 1
+		   : c >= 0xc2 && c < 0xe0 ? 2
+		   : c >= 0xe0 && c < 0xf0 ? 3
+		   : c >= 0xf0 && c < 0xf5 ? 4
+					   : 0;
 
 	return n && n <= len && sc_utf8_valid(sc_span(text, n)) ? n : 0;
 }
@@ -96,7 +101,7 @@ struct fields {
 	char text[4096];
 	size_t ends[FIELDS_MAX];
 	size_t len, count;
-	bool over;       /* a field did not even fit here: it and all later ones are left out */
+	bool over; /* a field did not even fit here: it and all later ones are left out */
 };
 
 static void add(struct fields *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -119,7 +124,8 @@ static void add(struct fields *f, const char *format, ...)
 }
 
 /* A JSON text that is longer than any reason only has to be too long. */
-static void add_json(struct fields *f, const char *name, const struct sc_span *texts, size_t count, bool list)
+static void add_json(struct fields *f, const char *name, const struct sc_span *texts, size_t count,
+		     bool list)
 {
 	struct sc_bytes b;
 	int rc = 0;
@@ -231,7 +237,8 @@ static bool get_text(const struct sc_json *object, const char *name, char *ret_t
 	return got;
 }
 
-static void get_u64(struct sc_refusal *r, const struct sc_json *object, const char *name, unsigned bit, uint64_t *into)
+static void get_u64(struct sc_refusal *r, const struct sc_json *object, const char *name,
+		    unsigned bit, uint64_t *into)
 {
 	struct sc_json member;
 
@@ -274,9 +281,11 @@ static void parse_members(struct sc_refusal *r, const struct sc_json *object)
 	char word[33] = "";
 
 	get_text(object, "error", word, sizeof(word));
-	if (r->kind == SC_REFUSAL_BAD_REQUEST && !strcmp(word, kinds[SC_REFUSAL_PUBLISH_DISABLED].word))
+	if (r->kind == SC_REFUSAL_BAD_REQUEST &&
+	    !strcmp(word, kinds[SC_REFUSAL_PUBLISH_DISABLED].word))
 		r->kind = SC_REFUSAL_PUBLISH_DISABLED;
-	get_text(object, r->kind == SC_REFUSAL_NOT_REPLAYABLE ? "why" : "error", r->word, sizeof(r->word));
+	get_text(object, r->kind == SC_REFUSAL_NOT_REPLAYABLE ? "why" : "error", r->word,
+		 sizeof(r->word));
 	if (r->kind == SC_REFUSAL_NOT_REPLAYABLE)
 		for (int i = SC_WHY_NONE + 1; i < SC_WHY_KINDS; i++)
 			if (!strcmp(r->word, whys[i]))
@@ -317,8 +326,9 @@ void sc_refusal_parse(int code, struct sc_span reason, struct sc_refusal *ret_re
 		parse_members(ret_refusal, &value);
 }
 
-bool sc_resume_decide(const struct sc_resume *at, uint64_t offset, int64_t (*count_from)(void *arg, uint64_t offset),
-		      void *arg, uint64_t *ret_start, struct sc_refusal *ret_refusal)
+bool sc_resume_decide(const struct sc_resume *at, uint64_t offset,
+		      int64_t (*count_from)(void *arg, uint64_t offset), void *arg,
+		      uint64_t *ret_start, struct sc_refusal *ret_refusal)
 {
 	struct sc_refusal *r = ret_refusal;
 

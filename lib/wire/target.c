@@ -7,12 +7,13 @@
 
 /* Zeros of the decimal digits (Unicode category Nd), each followed by its one to nine: what int() reads. */
 static const uint32_t zeros[] = {
-	0x30, 0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6, 0xe50,
-	0xed0, 0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50, 0x1bb0, 0x1c40,
-	0x1c50, 0xa620, 0xa8d0, 0xa900, 0xa9d0, 0xa9f0, 0xaa50, 0xabf0, 0xff10, 0x104a0, 0x10d30, 0x11066,
-	0x110f0, 0x11136, 0x111d0, 0x112f0, 0x11450, 0x114d0, 0x11650, 0x116c0, 0x11730, 0x118e0, 0x11950,
-	0x11c50, 0x11d50, 0x11da0, 0x16a60, 0x16ac0, 0x16b50, 0x1d7ce, 0x1d7d8, 0x1d7e2, 0x1d7ec, 0x1d7f6,
-	0x1e140, 0x1e2f0, 0x1e950, 0x1fbf0,
+	0x30,    0x660,   0x6f0,   0x7c0,   0x966,   0x9e6,   0xa66,   0xae6,   0xb66,   0xbe6,
+	0xc66,   0xce6,   0xd66,   0xde6,   0xe50,   0xed0,   0xf20,   0x1040,  0x1090,  0x17e0,
+	0x1810,  0x1946,  0x19d0,  0x1a80,  0x1a90,  0x1b50,  0x1bb0,  0x1c40,  0x1c50,  0xa620,
+	0xa8d0,  0xa900,  0xa9d0,  0xa9f0,  0xaa50,  0xabf0,  0xff10,  0x104a0, 0x10d30, 0x11066,
+	0x110f0, 0x11136, 0x111d0, 0x112f0, 0x11450, 0x114d0, 0x11650, 0x116c0, 0x11730, 0x118e0,
+	0x11950, 0x11c50, 0x11d50, 0x11da0, 0x16a60, 0x16ac0, 0x16b50, 0x1d7ce, 0x1d7d8, 0x1d7e2,
+	0x1d7ec, 0x1d7f6, 0x1e140, 0x1e2f0, 0x1e950, 0x1fbf0,
 };
 #define INT_DIGITS_MAX 4300u /* Python refuses longer ones */
 
@@ -34,13 +35,15 @@ static uint32_t point(struct sc_span text, size_t *at)
 		return (uint32_t)(p[0] & 0x0f) << 12 | (uint32_t)(p[1] & 0x3f) << 6 | (p[2] & 0x3f);
 	}
 	*at += 4;
-	return (uint32_t)(p[0] & 7) << 18 | (uint32_t)(p[1] & 0x3f) << 12 | (uint32_t)(p[2] & 0x3f) << 6 | (p[3] & 0x3f);
+	return (uint32_t)(p[0] & 7) << 18 | (uint32_t)(p[1] & 0x3f) << 12 |
+	       (uint32_t)(p[2] & 0x3f) << 6 | (p[3] & 0x3f);
 }
 
 static bool is_space(uint32_t c)
 {
-	return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-	       (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+	return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 ||
+	       c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
+	       c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 static int digit(uint32_t c)
@@ -53,7 +56,8 @@ static int digit(uint32_t c)
 	return -1;
 }
 
-bool sc_target_integer(struct sc_span text, bool *ret_negative, uint64_t *ret_value, char *ret_digits, size_t size)
+bool sc_target_integer(struct sc_span text, bool *ret_negative, uint64_t *ret_value,
+		       char *ret_digits, size_t size)
 {
 	enum { BEFORE, SIGNED, DIGIT, UNDERSCORE, AFTER } state = BEFORE;
 	bool negative = false, over = false;
@@ -70,7 +74,8 @@ bool sc_target_integer(struct sc_span text, bool *ret_negative, uint64_t *ret_va
 			state = DIGIT;
 			if (++digits > INT_DIGITS_MAX)
 				return false;
-			if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, (uint64_t)d, &value))
+			if (__builtin_mul_overflow(value, 10, &value) ||
+			    __builtin_add_overflow(value, (uint64_t)d, &value))
 				over = true;
 			if ((out || d) && out + 1 < size)
 				ret_digits[out++] = (char)('0' + d);
@@ -143,7 +148,8 @@ static struct sc_span decode(struct sc_span text, struct sc_bytes *store, char *
 
 		if (c == '+') {
 			c = ' ';
-		} else if (c == '%' && i + 2 < text.len && hex(text.data[i + 1]) >= 0 && hex(text.data[i + 2]) >= 0) {
+		} else if (c == '%' && i + 2 < text.len && hex(text.data[i + 1]) >= 0 &&
+			   hex(text.data[i + 2]) >= 0) {
 			c = (char)(hex(text.data[i + 1]) << 4 | hex(text.data[i + 2]));
 			i += 2;
 		}
@@ -218,7 +224,8 @@ static bool split(struct sc_span text, struct sc_span *ret_name, struct sc_span 
 	const char *mark = find(text, ':');
 	size_t i = 0;
 
-	if (mark && mark > text.data && ((text.data[0] | 0x20) >= 'a' && (text.data[0] | 0x20) <= 'z')) {
+	if (mark && mark > text.data &&
+	    ((text.data[0] | 0x20) >= 'a' && (text.data[0] | 0x20) <= 'z')) {
 		static const char more[] = "0123456789+-.";
 		size_t len = (size_t)(mark - text.data);
 
@@ -271,8 +278,8 @@ static int by_bytes(const void *a, const void *b)
 	return order ? order : (x->len > y->len) - (x->len < y->len);
 }
 
-static void item(struct sc_target *t, struct query *q, const struct sc_target_rules *rules, struct sc_span key,
-		 struct sc_span value)
+static void item(struct sc_target *t, struct query *q, const struct sc_target_rules *rules,
+		 struct sc_span key, struct sc_span value)
 {
 	bool publish_known = rules->publish || rules->wire >= 2;
 
@@ -323,7 +330,8 @@ static void refuse_unknown(struct query *q, struct sc_refusal *r)
 }
 
 /* Everything that depends on more than one key, in one order. false: refused. */
-static bool settle(struct sc_target *t, struct query *q, const struct sc_target_rules *rules, struct sc_refusal *r)
+static bool settle(struct sc_target *t, struct query *q, const struct sc_target_rules *rules,
+		   struct sc_refusal *r)
 {
 	char digits[24];
 	bool negative;
@@ -338,43 +346,50 @@ static bool settle(struct sc_target *t, struct query *q, const struct sc_target_
 		return false;
 	}
 	if (t->publish && (t->has_offset || t->has_where)) {
-		sc_refusal_detail(r, "publish cannot go with %s", t->has_offset ? "offset" : "where");
+		sc_refusal_detail(r, "publish cannot go with %s",
+				  t->has_offset ? "offset" : "where");
 		return false;
 	}
 	if ((t->has_producer || q->has_epoch) && (!t->publish || !t->has_producer)) {
 		sc_refusal_detail(r, "producer and epoch go with publish");
 		return false;
 	}
-	if (t->has_producer && (!t->producer.len || t->producer.len > SC_PRODUCER_ID_MAX ||
-				find(t->producer, '\0'))) {
+	if (t->has_producer &&
+	    (!t->producer.len || t->producer.len > SC_PRODUCER_ID_MAX || find(t->producer, '\0'))) {
 		sc_refusal_detail(r, "producer must be 1 to %u bytes", SC_PRODUCER_ID_MAX);
 		return false;
 	}
-	if (q->has_epoch && (!sc_target_integer(q->epoch, &negative, &t->epoch, digits, sizeof(digits)) || negative ||
-			     t->epoch > INT64_MAX)) {
-		sc_refusal_detail(r, "epoch must be an integer from 0, not '%.*s'", (int)q->epoch.len, q->epoch.data);
+	if (q->has_epoch &&
+	    (!sc_target_integer(q->epoch, &negative, &t->epoch, digits, sizeof(digits)) ||
+	     negative || t->epoch > INT64_MAX)) {
+		sc_refusal_detail(r, "epoch must be an integer from 0, not '%.*s'",
+				  (int)q->epoch.len, q->epoch.data);
 		return false;
 	}
 	if (t->has_offset) {
-		if (!sc_target_integer(q->offset, &negative, &t->offset, t->offset_digits, sizeof(t->offset_digits)) ||
+		if (!sc_target_integer(q->offset, &negative, &t->offset, t->offset_digits,
+				       sizeof(t->offset_digits)) ||
 		    negative) {
 			t->offset_digits[0] = '\0';
 			sc_refusal_detail(r, "offset must be an integer, 0 or more, not '%.*s'",
-					  (int)(q->offset.len < 512 ? q->offset.len : 512), q->offset.data);
+					  (int)(q->offset.len < 512 ? q->offset.len : 512),
+					  q->offset.data);
 			return false;
 		}
 		if (t->offset != UINT64_MAX)
 			t->offset_digits[0] = '\0';
 	}
-	if (t->has_where && (sc_json_scan(t->where, &value, NULL) < 0 || value.kind != SC_JSON_OBJECT)) {
+	if (t->has_where &&
+	    (sc_json_scan(t->where, &value, NULL) < 0 || value.kind != SC_JSON_OBJECT)) {
 		sc_refusal_detail(r, "where must be a JSON object");
 		return false;
 	}
 	return true;
 }
 
-int sc_target_parse(struct sc_span text, const struct sc_target_rules *rules, struct sc_target *ret_target,
-		    struct sc_refusal *ret_refusal, struct sc_err *err)
+int sc_target_parse(struct sc_span text, const struct sc_target_rules *rules,
+		    struct sc_target *ret_target, struct sc_refusal *ret_refusal,
+		    struct sc_err *err)
 {
 	static const char tried[] = "cannot read a request target";
 	struct sc_target *t = ret_target;
@@ -406,8 +421,8 @@ int sc_target_parse(struct sc_span text, const struct sc_target_rules *rules, st
 		struct sc_span one = query, key, value = sc_span("", 0);
 
 		if (and)
-			one.len = (size_t)(and - query.data);
-		query = and ? from(query, and + 1) : sc_span("", 0);
+			one.len = (size_t)(and-query.data);
+		query = and? from(query, and+1) : sc_span("", 0);
 		if (!one.len)
 			continue;
 		is = find(one, '=');

@@ -7,7 +7,8 @@
 #include "wire/where.h"
 
 #define TERMS_MAX 256u
-#define NUMBER_MAX 4096u /* characters of a number that are compared; longer ones match only themselves */
+#define NUMBER_MAX \
+	4096u /* characters of a number that are compared; longer ones match only themselves */
 
 static const char tried[] = "cannot use the filter";
 
@@ -16,13 +17,13 @@ enum kind { NONE, WORD, TEXT, INTEGER, REAL };
 /* A scalar in the form that makes equal values equal bytes. */
 struct value {
 	enum kind kind;
-	double real;          /* REAL: no integer equals it */
-	size_t at, len;       /* TEXT: characters; INTEGER: sign and digits; in the filter's store */
+	double real;    /* REAL: no integer equals it */
+	size_t at, len; /* TEXT: characters; INTEGER: sign and digits; in the filter's store */
 };
 
 struct term {
 	size_t name_at, name_len;
-	size_t first, count;  /* values[first .. first + count) */
+	size_t first, count; /* values[first .. first + count) */
 };
 
 struct sc_where {
@@ -84,7 +85,8 @@ static int canonical(const struct sc_json *json, struct sc_bytes *store, struct 
 	return rc;
 }
 
-static bool equal(const struct value *a, const char *a_store, const struct value *b, const char *b_store)
+static bool equal(const struct value *a, const char *a_store, const struct value *b,
+		  const char *b_store)
 {
 	if (a->kind != b->kind || a->kind == NONE)
 		return false;
@@ -95,17 +97,21 @@ static bool equal(const struct value *a, const char *a_store, const struct value
 	return a->len == b->len && (!a->len || !memcmp(a_store + a->at, b_store + b->at, a->len));
 }
 
-static int add_value(struct sc_where *w, const struct sc_json *json, struct sc_span name, struct sc_err *err)
+static int add_value(struct sc_where *w, const struct sc_json *json, struct sc_span name,
+		     struct sc_err *err)
 {
 	int shown = name.len < 100 ? (int)name.len : 100;
 
 	if (json->kind == SC_JSON_ARRAY || json->kind == SC_JSON_OBJECT)
-		return sc_err_set(err, SC_E_DATA, tried, "'%.*s' is compared with %s, not with a scalar", shown, name.data,
+		return sc_err_set(err, SC_E_DATA, tried,
+				  "'%.*s' is compared with %s, not with a scalar", shown, name.data,
 				  sc_json_kind_name(json->kind));
 	if (canonical(json, &w->store, &w->values[w->value_count]) < 0)
 		return sc_err_nomem(err, tried);
 	w->value_count++;
-	return sc_bytes_put(&w->text, json->text.data, json->text.len) < 0 ? sc_err_nomem(err, tried) : 0;
+	return sc_bytes_put(&w->text, json->text.data, json->text.len) < 0
+		       ? sc_err_nomem(err, tried)
+		       : 0;
 }
 
 static int unknown_column(const struct sc_schema *schema, struct sc_span name, struct sc_err *err)
@@ -121,14 +127,15 @@ static int unknown_column(const struct sc_schema *schema, struct sc_span name, s
 		if (rc == 0)
 			rc = sc_bytes_put(&list, column.data, column.len);
 	}
-	sc_err_set(err, SC_E_DATA, tried, "no column '%.*s'; columns: %.*s", name.len < 100 ? (int)name.len : 100, name.data,
-		   (int)list.len, list.data ? list.data : "");
+	sc_err_set(err, SC_E_DATA, tried, "no column '%.*s'; columns: %.*s",
+		   name.len < 100 ? (int)name.len : 100, name.data, (int)list.len,
+		   list.data ? list.data : "");
 	sc_bytes_done(&list);
 	return SC_E_DATA;
 }
 
-static int add_term(struct sc_where *w, struct sc_span key, const struct sc_json *json, const struct sc_schema *schema,
-		    struct sc_err *err)
+static int add_term(struct sc_where *w, struct sc_span key, const struct sc_json *json,
+		    const struct sc_schema *schema, struct sc_err *err)
 {
 	struct term *t = &w->terms[w->term_count];
 	struct sc_json_walk walk;
@@ -171,8 +178,8 @@ static int add_term(struct sc_where *w, struct sc_span key, const struct sc_json
 	}
 	t->count = w->value_count - t->first;
 	if (!t->count)
-		return sc_err_set(err, SC_E_DATA, tried, "the list for '%.*s' is empty", key.len < 100 ? (int)key.len : 100,
-				  key.data);
+		return sc_err_set(err, SC_E_DATA, tried, "the list for '%.*s' is empty",
+				  key.len < 100 ? (int)key.len : 100, key.data);
 	w->term_count++;
 	return 0;
 }
@@ -209,12 +216,14 @@ static bool repeated(struct sc_json_walk walk, struct sc_span key, struct sc_byt
 	if (sc_json_unescape(key, scratch) < 0)
 		return false;
 	while (sc_json_walk_next(&walk, &other, &member))
-		if (sc_json_key_is(other, sc_span(scratch->data ? scratch->data : "", scratch->len)))
+		if (sc_json_key_is(other,
+				   sc_span(scratch->data ? scratch->data : "", scratch->len)))
 			return true;
 	return false;
 }
 
-int sc_where_parse(struct sc_span text, const struct sc_schema *schema, struct sc_where **ret_where, struct sc_err *err)
+int sc_where_parse(struct sc_span text, const struct sc_schema *schema, struct sc_where **ret_where,
+		   struct sc_err *err)
 {
 	struct sc_json object, member;
 	struct sc_json_walk walk;
@@ -271,7 +280,8 @@ struct sc_span sc_where_text(const struct sc_where *where)
 }
 
 /* 1, 0, or a negative code. */
-static int term_matches(const struct sc_where *w, const struct term *t, const struct sc_json *row, struct sc_bytes *scratch)
+static int term_matches(const struct sc_where *w, const struct term *t, const struct sc_json *row,
+			struct sc_bytes *scratch)
 {
 	static const struct sc_json null = { .kind = SC_JSON_NULL, .text = { "null", 4 } };
 	struct sc_json member;

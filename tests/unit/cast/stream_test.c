@@ -34,7 +34,8 @@ static int forget(const char *path, const struct stat *st, int flag, struct FTW 
 
 static void make_folder(void)
 {
-	strcpy(folder, access("/dev/shm", W_OK) == 0 ? "/dev/shm/sc-cast-XXXXXX" : "/tmp/sc-cast-XXXXXX");
+	strcpy(folder,
+	       access("/dev/shm", W_OK) == 0 ? "/dev/shm/sc-cast-XXXXXX" : "/tmp/sc-cast-XXXXXX");
 	CHECK(mkdtemp(folder) != NULL);
 }
 
@@ -45,7 +46,7 @@ static void drop_folder(void)
 
 struct consumer {
 	struct sc_subscriber *sub;
-	uint64_t next;       /* offset, or number without a log */
+	uint64_t next; /* offset, or number without a log */
 	bool greeted, waits, messages, filtered, sent_all;
 	uint64_t start;
 };
@@ -70,8 +71,13 @@ static void wake(void *arg)
 static void open_model(uint64_t ring, int wire, uint64_t max_backlog, bool durable)
 {
 	struct sc_log_settings log = { .message_max = 3000, .journal_bytes = 64 << 10 };
-	struct sc_stream_settings s = { .name = "t", .wire = wire, .ring_bytes = ring, .max_backlog = max_backlog,
-					.message_max = 3000, .wake = wake, .dropped = wake };
+	struct sc_stream_settings s = { .name = "t",
+					.wire = wire,
+					.ring_bytes = ring,
+					.max_backlog = max_backlog,
+					.message_max = 3000,
+					.wake = wake,
+					.dropped = wake };
 	struct sc_err err;
 	char path[100];
 
@@ -178,7 +184,8 @@ static void check_payload(struct consumer *c, struct sc_span payload)
 	size_t n;
 
 	if (!c->greeted) {
-		snprintf(head, sizeof(head), "{\"streamcast\":%d,\"stream\":\"t\",", sc_stream_wire(m.stream));
+		snprintf(head, sizeof(head), "{\"streamcast\":%d,\"stream\":\"t\",",
+			 sc_stream_wire(m.stream));
 		CHECK(payload.len > strlen(head) && !memcmp(payload.data, head, strlen(head)));
 		c->greeted = true;
 		return;
@@ -188,13 +195,14 @@ static void check_payload(struct consumer *c, struct sc_span payload)
 	CHECK(c->next < m.next);
 	row = m.rows[c->next];
 	if (m.triples)
-		n = (size_t)snprintf(head, sizeof(head), "[%" PRIu64 ",%" PRId64 ",", c->next, m.times[c->next]);
+		n = (size_t)snprintf(head, sizeof(head), "[%" PRIu64 ",%" PRId64 ",", c->next,
+				     m.times[c->next]);
 	else
 		n = (size_t)snprintf(head, sizeof(head), "[%" PRIu64 ",", c->next);
 	if (payload.len != n + strlen(row) + 1 || memcmp(payload.data, head, n) ||
 	    memcmp(payload.data + n, row, strlen(row)) || payload.data[payload.len - 1] != ']')
-		FAIL("offset %" PRIu64 " was not sent as it is: %.*s", c->next, (int)(payload.len < 80 ? payload.len : 80),
-		     payload.data);
+		FAIL("offset %" PRIu64 " was not sent as it is: %.*s", c->next,
+		     (int)(payload.len < 80 ? payload.len : 80), payload.data);
 	c->next++;
 	m.delivered++;
 }
@@ -312,7 +320,9 @@ static void run_durable(uint64_t ring, int wire, uint64_t backlog, uint64_t step
 		if (what < 6 && m.next + 64 < m.cap)
 			append(1 + rnd(30));
 		else if (what < 14)
-			CHECK_OK(sc_stream_pump(m.stream, rnd(3) ? rnd(20000) : 1 << 20, &wait, &err), &err);
+			CHECK_OK(sc_stream_pump(m.stream, rnd(3) ? rnd(20000) : 1 << 20, &wait,
+						&err),
+				 &err);
 		else if (what < 15 && rnd(4) == 0)
 			sc_stream_tick(m.stream);
 		else if (what < 17 && c->sub && rnd(4) == 0) {
@@ -334,13 +344,15 @@ static void run_durable(uint64_t ring, int wire, uint64_t backlog, uint64_t step
 	CHECK_INT(stats.attached, m.attaches);
 	/* Who left may have been dropped before it saw it. */
 	CHECK(stats.dropped_slow >= m.drops && stats.dropped_slow <= m.drops + m.leaves);
-	CHECK(stats.dropped_evicted >= m.evictions && stats.dropped_evicted <= m.evictions + m.leaves);
+	CHECK(stats.dropped_evicted >= m.evictions &&
+	      stats.dropped_evicted <= m.evictions + m.leaves);
 	CHECK_INT(stats.backlog_max, 0);
 	if (m.delivered)
 		CHECK(stats.messages_out >= m.delivered);
-	printf("ring %" PRIu64 ", wire %d: %" PRIu64 " rows, %" PRIu64 " delivered, %" PRIu64 " attached, %" PRIu64
-	       " dropped, %" PRIu64 " evicted, %" PRIu64 " woken\n", stats.ring_bytes, wire, m.next - 1, m.delivered, m.attaches,
-	       m.drops, m.evictions, m.wakes);
+	printf("ring %" PRIu64 ", wire %d: %" PRIu64 " rows, %" PRIu64 " delivered, %" PRIu64
+	       " attached, %" PRIu64 " dropped, %" PRIu64 " evicted, %" PRIu64 " woken\n",
+	       stats.ring_bytes, wire, m.next - 1, m.delivered, m.attaches, m.drops, m.evictions,
+	       m.wakes);
 	close_model();
 }
 
@@ -384,7 +396,8 @@ static void step_logless(struct consumer *c)
 		c->waits = true;
 	} else if (next == SC_NEXT_CLOSE) {
 		CHECK_INT(sc_subscriber_close(c->sub)->code, 4429);
-		CHECK(strstr(sc_subscriber_close(c->sub)->reason, "{\"error\":\"too_slow\",\"backlog\":"));
+		CHECK(strstr(sc_subscriber_close(c->sub)->reason,
+			     "{\"error\":\"too_slow\",\"backlog\":"));
 		sc_subscriber_free(c->sub);
 		c->sub = NULL;
 		m.drops++;
@@ -420,13 +433,16 @@ static void run_logless(uint64_t ring, uint64_t backlog, uint64_t steps)
 	for (uint64_t i = 0; i < steps; i++) {
 		struct consumer *c = &m.subs[rnd(SUBS)];
 
-		if (rnd(3) == 0 && m.next + 1 < m.cap && (rnd(4) || sc_stream_room(m.stream, &wait) > 0)) {
+		if (rnd(3) == 0 && m.next + 1 < m.cap &&
+		    (rnd(4) || sc_stream_room(m.stream, &wait) > 0)) {
 			add_row();
 		} else if (!c->sub) {
 			memset(c, 0, sizeof(*c));
-			CHECK_INT(sc_stream_attach(m.stream, &target, c, &c->sub, &refusal, &err), 0);
+			CHECK_INT(sc_stream_attach(m.stream, &target, c, &c->sub, &refusal, &err),
+				  0);
 			c->next = m.next;
-		} else if (!c->waits && (c != &m.subs[0] || rnd(20) == 0)) { /* the first one is slow */
+		} else if (!c->waits &&
+			   (c != &m.subs[0] || rnd(20) == 0)) { /* the first one is slow */
 			step_logless(c);
 		}
 	}
@@ -441,7 +457,8 @@ static void run_logless(uint64_t ring, uint64_t backlog, uint64_t steps)
 	}
 	for (int i = 0; i < SUBS; i++)
 		CHECK(!m.subs[i].sub || m.subs[i].next == m.next);
-	printf("without a log: %" PRIu64 " rows, %" PRIu64 " delivered, %" PRIu64 " dropped\n", m.next - 1, m.delivered, m.drops);
+	printf("without a log: %" PRIu64 " rows, %" PRIu64 " delivered, %" PRIu64 " dropped\n",
+	       m.next - 1, m.delivered, m.drops);
 	close_model();
 }
 
@@ -508,8 +525,11 @@ TEST(greetings_and_refusals)
 	CHECK_INT(sc_stream_attach(m.stream, &target, c, &c->sub, &r, &err), 0);
 	CHECK_INT(sc_subscriber_next(c->sub, 1000, &frames, &err), SC_NEXT_DATA);
 	sc_head_payload((const unsigned char *)frames.data, &head);
-	snprintf(want, sizeof(want), "{\"streamcast\":1,\"stream\":\"t\",\"end_offset\":21,\"replay\":[21,21],\"durable\":true,"
-		 "\"schema\":null,\"archive\":null,\"stream_id\":\"%s\"}", sc_log_stream_id(m.reader));
+	snprintf(want, sizeof(want),
+		 "{\"streamcast\":1,\"stream\":\"t\",\"end_offset\":21,\"replay\":[21,21],"
+		 "\"durable\":true,"
+		 "\"schema\":null,\"archive\":null,\"stream_id\":\"%s\"}",
+		 sc_log_stream_id(m.reader));
 	CHECK_MEM(frames.data + head, frames.len - head, want);
 	sc_subscriber_sent(c->sub);
 	/* The ring has not seen the 20 rows yet: they are not for this one. */

@@ -30,7 +30,8 @@ static void open_writer(const char *schema)
 {
 	struct sc_log_settings settings = { .schema = sc_span_str(schema), .message_max = 1000 };
 
-	strcpy(path, access("/dev/shm", W_OK) == 0 ? "/dev/shm/sc-writer-XXXXXX" : "/tmp/sc-writer-XXXXXX");
+	strcpy(path, access("/dev/shm", W_OK) == 0 ? "/dev/shm/sc-writer-XXXXXX"
+						   : "/tmp/sc-writer-XXXXXX");
 	CHECK(mkdtemp(path) != NULL);
 	strcat(path, "/log");
 	event = eventfd(0, EFD_CLOEXEC);
@@ -79,7 +80,8 @@ static struct sc_writer_reply reply(void)
 		struct sc_writer_reply r_ = reply(); \
 		(void)(P); \
 		if (r_.text.len < strlen(WORDS) || memcmp(r_.text.data, WORDS, strlen(WORDS))) \
-			FAIL("'%.*s' does not begin with '%s'", (int)r_.text.len, r_.text.data, WORDS); \
+			FAIL("'%.*s' does not begin with '%s'", (int)r_.text.len, r_.text.data, \
+			     WORDS); \
 	} while (0)
 
 static uint64_t rows_held(void)
@@ -151,13 +153,16 @@ TEST(many_publishers_share_commits)
 
 	open_writer("");
 	for (size_t i = 0; i < PUBLISHERS; i++)
-		CHECK_OK(sc_publisher_new(writer, sc_span("", 0), 0, (void *)(uintptr_t)i, &p[i], &err), &err);
+		CHECK_OK(sc_publisher_new(writer, sc_span("", 0), 0, (void *)(uintptr_t)i, &p[i],
+					  &err),
+			 &err);
 	for (uint64_t done = 0; done < PUBLISHERS * FRAMES;) {
 		struct sc_writer_reply r;
 
 		for (size_t i = 0; i < PUBLISHERS; i++) {
 			while (!paused[i] && sent[i] < FRAMES) {
-				paused[i] = sc_publisher_frame(p[i], SC_SPAN("{\"a\":1}"), &err) == 1;
+				paused[i] = sc_publisher_frame(p[i], SC_SPAN("{\"a\":1}"), &err) ==
+					    1;
 				CHECK(sent[i] - got[i] <= SC_WRITER_FRAMES_MAX);
 				sent[i]++;
 			}

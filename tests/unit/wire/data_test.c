@@ -96,7 +96,10 @@ TEST(offsets_must_rise)
 
 TEST(heads)
 {
-	static const struct { uint64_t len; size_t head; } cases[] = {
+	static const struct {
+		uint64_t len;
+		size_t head;
+	} cases[] = {
 		{ 0, 2 }, { 125, 2 }, { 126, 4 }, { 65535, 4 }, { 65536, 10 }, { 1ull << 40, 10 },
 	};
 	unsigned char head[SC_HEAD_MAX];
@@ -115,7 +118,8 @@ TEST(heads)
 
 TEST(quick)
 {
-	static const char frame[] = "[123456789,{\"event_ts\":1790038800123456,\"price\":85565.0,\"amount\":0.015,\"side\":0}]";
+	static const char frame[] = "[123456789,{\"event_ts\":1790038800123456,\"price\":85565.0,"
+				    "\"amount\":0.015,\"side\":0}]";
 	int64_t began = sc_mono_us();
 
 	for (int i = 0; i < 200000; i++) {

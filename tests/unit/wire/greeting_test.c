@@ -33,17 +33,26 @@ static const char *build(int wire, bool durable)
 
 TEST(keys_in_order)
 {
-	BUILDS((1, true), "{\"streamcast\":1,\"stream\":\"trades\",\"end_offset\":1861,\"replay\":[1200,1861],"
-		  "\"durable\":true,\"schema\":{\"type\":\"object\"},\"archive\":null,\"stream_id\":\"0000-1\"}");
-	BUILDS((1, false), "{\"streamcast\":1,\"stream\":\"trades\",\"end_offset\":null,\"replay\":null,"
-		  "\"durable\":false,\"schema\":null,\"archive\":null,\"stream_id\":null}");
-	BUILDS((2, true), "{\"streamcast\":2,\"stream\":\"trades\",\"end_offset\":1861,\"replay\":[1200,1861],"
-		  "\"durable\":true,\"schema\":{\"type\":\"object\"},\"log\":null,\"where\":{\"a\":1},\"stream_id\":\"0000-1\"}");
-	BUILDS((4, true), "{\"streamcast\":4,\"stream\":\"trades\",\"end_offset\":1861,\"replay\":[1200,1861],"
-		  "\"durable\":true,\"group_commit\":true,\"schema\":{\"type\":\"object\"},\"metadata\":null,"
-		  "\"stream_id\":\"0000-1\",\"where\":{\"a\":1}}");
-	BUILDS((5, false), "{\"streamcast\":5,\"stream\":\"trades\",\"end_offset\":null,\"replay\":null,"
-		  "\"durable\":false,\"group_commit\":false,\"schema\":null,\"metadata\":null,\"stream_id\":null,\"where\":null}");
+	BUILDS((1, true),
+	       "{\"streamcast\":1,\"stream\":\"trades\",\"end_offset\":1861,\"replay\":[1200,1861],"
+	       "\"durable\":true,\"schema\":{\"type\":\"object\"},\"archive\":null,\"stream_id\":"
+	       "\"0000-1\"}");
+	BUILDS((1, false),
+	       "{\"streamcast\":1,\"stream\":\"trades\",\"end_offset\":null,\"replay\":null,"
+	       "\"durable\":false,\"schema\":null,\"archive\":null,\"stream_id\":null}");
+	BUILDS((2, true),
+	       "{\"streamcast\":2,\"stream\":\"trades\",\"end_offset\":1861,\"replay\":[1200,1861],"
+	       "\"durable\":true,\"schema\":{\"type\":\"object\"},\"log\":null,\"where\":{\"a\":1},"
+	       "\"stream_id\":\"0000-1\"}");
+	BUILDS((4, true),
+	       "{\"streamcast\":4,\"stream\":\"trades\",\"end_offset\":1861,\"replay\":[1200,1861],"
+	       "\"durable\":true,\"group_commit\":true,\"schema\":{\"type\":\"object\"},"
+	       "\"metadata\":null,"
+	       "\"stream_id\":\"0000-1\",\"where\":{\"a\":1}}");
+	BUILDS((5, false),
+	       "{\"streamcast\":5,\"stream\":\"trades\",\"end_offset\":null,\"replay\":null,"
+	       "\"durable\":false,\"group_commit\":false,\"schema\":null,\"metadata\":null,"
+	       "\"stream_id\":null,\"where\":null}");
 }
 
 #define READS(TEXT) \
@@ -74,7 +83,8 @@ TEST(built_ones_are_read_back)
 		CHECK_SPAN(g.schema, "{\"type\":\"object\"}");
 		CHECK_SPAN(g.stream_id, "0000-1");
 		READS(build(wires[i], false));
-		CHECK(!g.has_end && !g.has_replay && !g.durable && !g.schema.len && !g.stream_id.len);
+		CHECK(!g.has_end && !g.has_replay && !g.durable && !g.schema.len &&
+		      !g.stream_id.len);
 	}
 	sc_bytes_done(&store);
 }
@@ -85,9 +95,11 @@ TEST(tolerant_and_strict)
 	READS(" {\"end_offset\": null, \"x\":[1], \"streamcast\": 3 }\n");
 	CHECK_INT(g.wire, 3);
 	CHECK(!g.stream.len && !g.durable);
-	READS("{\"streamcast\":1,\"end_offset\":5,\"schema\":3,\"archive\":[],\"where\":\"x\",\"replay\":[1]}");
+	READS("{\"streamcast\":1,\"end_offset\":5,\"schema\":3,\"archive\":[],\"where\":\"x\","
+	      "\"replay\":[1]}");
 	CHECK(!g.schema.len && !g.archive.len && !g.where.len && !g.has_replay);
-	READS("{\"streamcast\":2,\"end_offset\":5,\"stream\":\"a\\u00e9\",\"log\":{\"name\":\"x\",\"archive\":\"s3:\\/\\/b\"}}");
+	READS("{\"streamcast\":2,\"end_offset\":5,\"stream\":\"a\\u00e9\",\"log\":{\"name\":\"x\","
+	      "\"archive\":\"s3:\\/\\/b\"}}");
 	CHECK_SPAN(g.archive, "s3://b");
 	CHECK_SPAN(g.stream, "a\xc3\xa9");
 	REFUSES("hello", "not JSON: hello");

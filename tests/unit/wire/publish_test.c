@@ -5,7 +5,8 @@
 static struct sc_publish p;
 static struct sc_err err;
 
-#define TAKES(TEXT, PRODUCER) CHECK_OK(sc_publish_parse(sc_span_str(TEXT), PRODUCER, &p, &err), &err)
+#define TAKES(TEXT, PRODUCER) \
+	CHECK_OK(sc_publish_parse(sc_span_str(TEXT), PRODUCER, &p, &err), &err)
 #define REFUSES(TEXT, PRODUCER, WORDS) \
 	do { \
 		CHECK_INT(sc_publish_parse(sc_span_str(TEXT), PRODUCER, &p, &err), SC_E_DATA); \

@@ -37,15 +37,18 @@ TEST(fields_in_order)
 	r.offset = 1;
 	r.behind = 100001;
 	r.max_replay = 100000;
-	REASON("{\"error\":\"not_replayable\",\"why\":\"too_old\",\"offset\":1,\"behind\":100001,\"max_replay\":100000,"
+	REASON("{\"error\":\"not_replayable\",\"why\":\"too_old\",\"offset\":1,\"behind\":100001,"
+	       "\"max_replay\":100000,"
 	       "\"archive\":null}");
 	CHECK_INT(strlen(reason), 104);
 	r.wire = 4;
-	REASON("{\"error\":\"not_replayable\",\"why\":\"too_old\",\"offset\":1,\"behind\":100001,\"max_replay\":100000}");
+	REASON("{\"error\":\"not_replayable\",\"why\":\"too_old\",\"offset\":1,\"behind\":100001,"
+	       "\"max_replay\":100000}");
 	r.why = SC_WHY_EVICTED;
 	r.wire = 2;
 	r.earliest = 40;
-	REASON("{\"error\":\"not_replayable\",\"why\":\"evicted\",\"offset\":1,\"earliest\":40,\"archive\":null}");
+	REASON("{\"error\":\"not_replayable\",\"why\":\"evicted\",\"offset\":1,\"earliest\":40,"
+	       "\"archive\":null}");
 	/* Three numbers of 20 digits: the archive goes first, then max_replay. */
 	r.why = SC_WHY_TOO_OLD;
 	r.offset = r.behind = r.max_replay = UINT64_MAX;
@@ -56,7 +59,8 @@ TEST(fields_in_order)
 	REASON("{\"error\":\"not_replayable\",\"why\":\"ahead\"}");
 	r.offset_digits[40] = '\0';
 	r.end_offset = 1;
-	REASON("{\"error\":\"not_replayable\",\"why\":\"ahead\",\"offset\":9999999999999999999999999999999999999999,"
+	REASON("{\"error\":\"not_replayable\",\"why\":\"ahead\",\"offset\":"
+	       "9999999999999999999999999999999999999999,"
 	       "\"end_offset\":1}");
 }
 
@@ -183,7 +187,8 @@ static int64_t held_rows(void *arg, uint64_t offset)
 	return *(int64_t *)arg;
 }
 
-#define DECIDE(OFFSET, WHY) CHECK_INT((sc_resume_decide(&at, OFFSET, held_rows, &rows, &start, &r), r.why), WHY)
+#define DECIDE(OFFSET, WHY) \
+	CHECK_INT((sc_resume_decide(&at, OFFSET, held_rows, &rows, &start, &r), r.why), WHY)
 #define TAKES(OFFSET, START) \
 	do { \
 		start = 0; \

@@ -137,14 +137,35 @@ static bool integer(const char *text, uint64_t *value, bool *negative)
 
 TEST(integers_as_python_reads_them)
 {
-	static const struct { const char *text; uint64_t want; } good[] = {
-		{ "5", 5 }, { "+5", 5 }, { "-0", 0 }, { " 7 ", 7 }, { "1_000", 1000 }, { "007", 7 }, { "0_0", 0 },
-		{ "\u0661\u0662", 12 }, { "\u20035\u2003", 5 }, { "\x1c" "5", 5 }, { "\xc2\x85" "5", 5 }, { "\uff19", 9 },
-		{ "1_\u0662", 12 }, { "18446744073709551615", UINT64_MAX }, { "\t\v\f\r\n1", 1 }, { "\U0001d7ce", 0 },
+	static const struct {
+		const char *text;
+		uint64_t want;
+	} good[] = {
+		{ "5", 5 },
+		{ "+5", 5 },
+		{ "-0", 0 },
+		{ " 7 ", 7 },
+		{ "1_000", 1000 },
+		{ "007", 7 },
+		{ "0_0", 0 },
+		{ "\u0661\u0662", 12 },
+		{ "\u20035\u2003", 5 },
+		{ "\x1c"
+		  "5",
+		  5 },
+		{ "\xc2\x85"
+		  "5",
+		  5 },
+		{ "\uff19", 9 },
+		{ "1_\u0662", 12 },
+		{ "18446744073709551615", UINT64_MAX },
+		{ "\t\v\f\r\n1", 1 },
+		{ "\U0001d7ce", 0 },
 	};
 	static const char *const bad[] = {
-		"", "+", "-", "- 5", "+ 5", "+_5", "-_1", "5.0", "1e3", "0x10", "1__0", "_1", "1_", "1_ ", "1 2", "\u200b5",
-		"\xff", "\ufffd", "--1", "+-1", "5x", "\u00b2",
+		"",     "+",      "-",    "- 5", "+ 5", "+_5",    "-_1", "5.0",
+		"1e3",  "0x10",   "1__0", "_1",  "1_",  "1_ ",    "1 2", "\u200b5",
+		"\xff", "\ufffd", "--1",  "+-1", "5x",  "\u00b2",
 	};
 	uint64_t value;
 	bool negative;
@@ -162,7 +183,8 @@ TEST(integers_as_python_reads_them)
 	CHECK(sc_target_integer(sc_span(text, 4300), &negative, &value, digits, sizeof(digits)));
 	CHECK_INT(strlen(digits), 199);
 	CHECK(!sc_target_integer(sc_span(text, 4301), &negative, &value, digits, sizeof(digits)));
-	CHECK(sc_target_integer(SC_SPAN("-000123456789012345678901"), &negative, &value, digits, sizeof(digits)));
+	CHECK(sc_target_integer(SC_SPAN("-000123456789012345678901"), &negative, &value, digits,
+				sizeof(digits)));
 	CHECK(negative && value == UINT64_MAX);
 	CHECK_STR(digits, "123456789012345678901");
 }

@@ -55,7 +55,9 @@ TEST(terms)
 	CHECK(match("{\"a\":[1,null]}", "{}"));
 	CHECK(match("{\"a\":1,\"a\":2}", "{\"a\":2}"));
 	CHECK(!match("{\"a\":1,\"a\":2}", "{\"a\":1}"));
-	CHECK_OK(sc_where_parse(SC_SPAN(" { \"a\" : [ 1.0 , \"x\" ] , \"b\" : null } "), NULL, &w, &err), &err);
+	CHECK_OK(sc_where_parse(SC_SPAN(" { \"a\" : [ 1.0 , \"x\" ] , \"b\" : null } "), NULL, &w,
+				&err),
+		 &err);
 	CHECK_SPAN(sc_where_text(w), "{\"a\":[1.0,\"x\"],\"b\":null}");
 	sc_where_free(w);
 }
@@ -78,8 +80,11 @@ TEST(refusals)
 	REFUSES("{\"a\":[1,[]]}", NULL, "'a'");
 	REFUSES("{\"a\":[]}", NULL, "empty");
 	REFUSES("{\"a\\u0000b\":1}", NULL, "U+0000");
-	CHECK_OK(sc_schema_parse(SC_SPAN("{\"properties\":{\"p\":{\"type\":\"number\"},\"q\":{\"type\":\"string\"}},"
-					 "\"required\":[\"p\",\"q\"]}"), &schema, &err), &err);
+	CHECK_OK(sc_schema_parse(SC_SPAN("{\"properties\":{\"p\":{\"type\":\"number\"},\"q\":{"
+					 "\"type\":\"string\"}},"
+					 "\"required\":[\"p\",\"q\"]}"),
+				 &schema, &err),
+		 &err);
 	REFUSES("{\"x\":1}", schema, "no column 'x'; columns: p, q");
 	CHECK_OK(sc_where_parse(SC_SPAN("{\"p\":1}"), schema, &where, &err), &err);
 	sc_where_free(where);
