@@ -29,7 +29,7 @@ declare -A may=(
 )
 # Foreign headers, and the one room that may see each.
 declare -A owner=(
-	[libwebsockets.h]=net [jq.h]=json [jv.h]=json [lmdb.h]=kv [zstd.h]=log [xxhash.h]=log [zlib.h]=net
+	[jq.h]=json [jv.h]=json [lmdb.h]=kv [zstd.h]=log [xxhash.h]=log [zlib.h]=net
 )
 
 for folder in lib/*/; do

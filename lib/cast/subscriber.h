@@ -21,7 +21,7 @@
 #include "base/err.h"
 #include "wire/refusal.h"
 
-#define SC_SUBSCRIBER_RUN (128u << 10) /* a good max */
+#define SC_SUBSCRIBER_RUN (64u << 10) /* a good max: what the kernel takes at once */
 
 struct sc_subscriber;
 

@@ -4,15 +4,13 @@
 #include <string.h>
 #include <strings.h>
 
-#include <openssl/evp.h>
-
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/base64.h"
 #include "net/basic.h"
 #include "net/client_internal.h"
+#include "net/http.h"
 
-#define GUID "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 #define FILE_MAX 65536
 
 /* Names that the handshake itself writes. */
@@ -240,20 +238,9 @@ static int refuse(struct sc_err *err, const char *reason)
 
 static bool accept_ok(const struct sc_link *l, struct sc_span got)
 {
-	unsigned char digest[EVP_MAX_MD_SIZE];
-	unsigned digest_len = 0;
-	char text[sizeof(l->key) + sizeof(GUID)];
-	struct sc_bytes want;
-	bool ok;
-	int n = snprintf(text, sizeof(text), "%s" GUID, l->key);
+	char want[SC_HTTP_ACCEPT_TEXT];
 
-	if (EVP_Digest(text, (size_t)n, digest, &digest_len, EVP_sha1(), NULL) != 1)
-		return false;
-	sc_bytes_init(&want, 64);
-	ok = sc_base64_put(&want, sc_span((const char *)digest, digest_len)) == 0 &&
-	     want.len == got.len && !memcmp(want.data, got.data, got.len);
-	sc_bytes_done(&want);
-	return ok;
+	return sc_http_accept(sc_span_str(l->key), want) && sc_span_is(got, want);
 }
 
 /* The start of what a server says to a refusal, when it is plain words. */

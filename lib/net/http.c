@@ -5,7 +5,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include <libwebsockets.h>
+#include <openssl/evp.h>
+
+#include "base/base64.h"
 
 size_t sc_http_head_end(const char *data, size_t len, size_t from)
 {
@@ -206,7 +208,8 @@ bool sc_http_accept(struct sc_span key, char ret_text[SC_HTTP_ACCEPT_TEXT])
 {
 	static const char guid[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 	unsigned char joined[24 + sizeof(guid)], hash[20];
-	char text[SC_HTTP_ACCEPT_TEXT + 8];
+	char text[SC_HTTP_ACCEPT_TEXT];
+	struct sc_bytes out = { .data = text, .cap = sizeof(text), .max = sizeof(text) };
 
 	/* 22 digits and two pads are 16 bytes. */
 	if (key.len != 24 || memcmp(key.data + 22, "==", 2) != 0)
@@ -219,10 +222,10 @@ bool sc_http_accept(struct sc_span key, char ret_text[SC_HTTP_ACCEPT_TEXT])
 	}
 	memcpy(joined, key.data, 24);
 	memcpy(joined + 24, guid, sizeof(guid) - 1);
-	lws_SHA1(joined, 24 + sizeof(guid) - 1, hash);
-	/* It wants more room than it fills. */
-	if (lws_b64_encode_string((const char *)hash, sizeof(hash), text, sizeof(text)) != SC_HTTP_ACCEPT_TEXT - 1)
+	if (EVP_Digest(joined, 24 + sizeof(guid) - 1, hash, NULL, EVP_sha1(), NULL) != 1 ||
+	    sc_base64_put(&out, sc_span((const char *)hash, sizeof(hash))) < 0)
 		return false;
-	memcpy(ret_text, text, SC_HTTP_ACCEPT_TEXT);
+	memcpy(ret_text, text, SC_HTTP_ACCEPT_TEXT - 1);
+	ret_text[SC_HTTP_ACCEPT_TEXT - 1] = 0;
 	return true;
 }

@@ -1,4 +1,4 @@
-/* net/loop.c: one epoll of ours inside the poll loop of libwebsockets. */
+/* net/loop.c: one epoll; timers in a heap behind one timerfd. */
 #include "net/loop.h"
 
 #include <errno.h>
@@ -12,8 +12,6 @@
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
-
-#include <libwebsockets.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -55,10 +53,8 @@ struct signal_hook {
 };
 
 struct sc_loop {
-	struct lws_context *lws;
-	struct lws_vhost *vhost;
-	int epoll_fd;                        /* libwebsockets closes it, once adopted */
-	bool adopted, stopped, failed;
+	int epoll_fd;
+	bool stopped, failed;
 	struct sc_watch watches, graves;     /* heads of rings */
 	size_t always_on;                    /* watches on regular files that want something */
 	struct sc_timer **heap;
@@ -533,10 +529,10 @@ void sc_wake_free(struct sc_wake *w)
 
 /* The loop. */
 
-static void turn(struct sc_loop *loop)
+static void turn(struct sc_loop *loop, int wait_ms)
 {
 	struct epoll_event events[BATCH];
-	int n = epoll_wait(loop->epoll_fd, events, BATCH, 0);
+	int n = epoll_wait(loop->epoll_fd, events, BATCH, wait_ms);
 
 	if (n < 0 && errno != EINTR)
 		loop->failed = true;
@@ -546,50 +542,6 @@ static void turn(struct sc_loop *loop)
 		if (!w->dead)
 			watch_tell(w, events[i].events);
 	}
-}
-
-static int loop_callback(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
-{
-	(void)user;
-	(void)in;
-	(void)len;
-	if (reason == LWS_CALLBACK_RAW_RX_FILE)
-		turn(lws_context_user(lws_get_context(wsi)));
-	return 0;
-}
-
-static const struct lws_protocols loop_protocols[] = {
-	{ .name = "sc-loop", .callback = loop_callback },
-	{ .name = NULL },
-};
-
-static int lws_start(struct sc_loop *loop, struct sc_err *err)
-{
-	struct lws_context_creation_info info = {
-		.port = CONTEXT_PORT_NO_LISTEN,
-		.options = LWS_SERVER_OPTION_EXPLICIT_VHOSTS | LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT,
-		.gid = (gid_t)-1, .uid = (uid_t)-1,
-		/* Its tables would grow with RLIMIT_NOFILE: 24 MB at a million. */
-		.fd_limit_per_thread = SC_LOOP_LWS_MAX,
-		.user = loop,
-	};
-	struct lws_context_creation_info host = {
-		.port = CONTEXT_PORT_NO_LISTEN, .protocols = loop_protocols, .vhost_name = "sc-loop",
-		.gid = (gid_t)-1, .uid = (uid_t)-1,
-	};
-	lws_sock_file_fd_type fd = { .filefd = loop->epoll_fd };
-
-	lws_set_log_level(0, NULL);
-	loop->lws = lws_create_context(&info);
-	if (!loop->lws)
-		return sc_err_set(err, SC_E_NOMEM, "cannot start the loop", "libwebsockets gave no context");
-	loop->vhost = lws_create_vhost(loop->lws, &host);
-	if (!loop->vhost)
-		return sc_err_set(err, SC_E_NOMEM, "cannot start the loop", "libwebsockets gave no vhost");
-	if (!lws_adopt_descriptor_vhost(loop->vhost, LWS_ADOPT_RAW_FILE_DESC, fd, "sc-loop", NULL))
-		return sc_err_set(err, SC_E_NOMEM, "cannot start the loop", "libwebsockets did not take the epoll");
-	loop->adopted = true;
-	return 0;
 }
 
 int sc_loop_new(struct sc_loop **ret_loop, struct sc_err *err)
@@ -614,9 +566,6 @@ int sc_loop_new(struct sc_loop **ret_loop, struct sc_err *err)
 	rc = watch_add(loop, loop->timer_fd, SC_READABLE, timer_fd_ready, loop, &loop->timer_watch, err);
 	if (rc < 0)
 		goto out;
-	rc = lws_start(loop, err);
-	if (rc < 0)
-		goto out;
 	*ret_loop = loop;
 	return 0;
 out:
@@ -628,15 +577,10 @@ void sc_loop_free(struct sc_loop *loop)
 {
 	if (!loop)
 		return;
-	/* Client connections end first: their callbacks may still use timers. */
-	if (loop->lws)
-		lws_context_destroy(loop->lws);
 	while (loop->all_timers)
 		sc_timer_free(loop->all_timers);
 	while (loop->all_wakes)
 		sc_wake_free(loop->all_wakes);
-	if (loop->adopted)
-		loop->epoll_fd = -1; /* closed by libwebsockets */
 	sc_close(&loop->epoll_fd);
 	while (loop->watches.next != &loop->watches) {
 		struct sc_watch *w = loop->watches.next;
@@ -665,9 +609,7 @@ int sc_loop_run(struct sc_loop *loop, struct sc_err *err)
 			break;
 		timers_arm(loop);
 		busy = loop->tasks.next != &loop->tasks || loop->always_on;
-		/* A negative time means: do not sleep. */
-		if (lws_service(loop->lws, busy ? -1 : 0) < 0)
-			loop->failed = true;
+		turn(loop, busy ? 0 : -1);
 		if (loop->failed)
 			return sc_err_set(err, SC_E_IO, "cannot run the loop", "the kernel refused a wait");
 	}
@@ -677,9 +619,4 @@ int sc_loop_run(struct sc_loop *loop, struct sc_err *err)
 void sc_loop_stop(struct sc_loop *loop)
 {
 	loop->stopped = true;
-}
-
-struct lws_context *sc_loop_lws(struct sc_loop *loop)
-{
-	return loop->lws;
 }

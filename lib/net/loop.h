@@ -5,7 +5,7 @@
  * Units     ms.
  * Errors    SC_E_NOMEM, SC_E_IO.
  * Safety    everything in the loop's thread, except sc_wake_up.
- * Source    libwebsockets 4.1 (one service thread); signalfd(2), eventfd(2).
+ * Source    epoll(7), timerfd_create(2), signalfd(2), eventfd(2).
  *
  * A callback may add and remove anything, itself included; it must not free the loop. SIGPIPE is ignored from
  * sc_loop_new on (TLS writes need it): a program sees EPIPE.

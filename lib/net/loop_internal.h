@@ -1,16 +1,11 @@
 /*
- * net/loop_internal.h: what the rest of the room needs of the loop: the libwebsockets context, edge-triggered
- * watches, tasks.
+ * net/loop_internal.h: what the rest of the room needs of the loop: edge-triggered watches, tasks.
  *
  * Owns      as net/loop.h; tasks are the caller's memory.
  * Units     none.
  * Errors    as net/loop.h.
  * Safety    the loop's thread.
- * Source    libwebsockets 4.1, epoll(7).
- *
- * How it is built: libwebsockets' poll loop drives its own (client) connections and one epoll descriptor; all
- * that is ours hangs on that epoll, so that ten thousand idle connections cost nothing, and a write needs no
- * system call to ask for it.
+ * Source    epoll(7).
  */
 #ifndef SC_NET_LOOP_INTERNAL_H
 #define SC_NET_LOOP_INTERNAL_H
@@ -19,14 +14,6 @@
 #include <stdint.h>
 
 #include "net/loop.h"
-
-struct lws_context;
-
-/* For vhosts and connections of the client's. The context has no default vhost
- * (LWS_SERVER_OPTION_EXPLICIT_VHOSTS); TLS is initialised; its log goes nowhere. Up to SC_LOOP_LWS_MAX
- * descriptors at a time. */
-#define SC_LOOP_LWS_MAX 1024
-struct lws_context *sc_loop_lws(struct sc_loop *loop);
 
 /* With SC_READABLE and so on for sc_watch_new and sc_watch_set: told once a change (EPOLLET). */
 enum { SC_EDGE = 1024 };
