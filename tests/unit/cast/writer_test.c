@@ -226,6 +226,28 @@ TEST(a_producer_is_taken_once)
 	close_writer();
 }
 
+/* A frame that leaves rows out must not slip in behind one that does not, also when both wait. */
+TEST(a_producer_leaves_nothing_out)
+{
+	struct sc_publisher *a;
+	char text[100], want[40];
+
+	open_writer("");
+	CHECK_OK(sc_publisher_new(writer, SC_SPAN("p"), 1, NULL, &a, &err), &err);
+	for (int i = 0; i < 300; i++) {
+		snprintf(text, sizeof(text), "{\"seq\":%d,\"rows\":[1]}", i);
+		SENDS(a, text);
+		snprintf(text, sizeof(text), "{\"seq\":%d,\"rows\":[2]}", i + 5);
+		SENDS(a, text);
+		snprintf(want, sizeof(want), "{\"ok\":[%d]}", i + 1);
+		REPLY(NULL, want);
+		BEGINS(a, "{\"error\":\"fenced\"");
+	}
+	sc_publisher_free(a);
+	CHECK_INT(rows_held(), 300);
+	close_writer();
+}
+
 TEST(what_was_accepted_is_committed_though_its_publisher_left)
 {
 	struct sc_publisher *a;
