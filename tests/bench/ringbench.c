@@ -1,7 +1,7 @@
 /*
  * ringbench: what the ring costs without sockets: publish 100-byte messages, hand them to N cursors.
  *
- * Each of N subscribers takes runs of at most 128 KiB in turn while the messages are made; the bytes are not read, as a kernel
+ * Each of N subscribers takes runs (SC_SUBSCRIBER_RUN) in turn while the messages are made; the bytes are not read, as a kernel
  * would copy them. One JSON line for each N: messages published and delivered a second, and of those two costs apart.
  */
 #include <inttypes.h>
@@ -31,7 +31,7 @@ static int bench(size_t subscribers, uint64_t deliveries)
 {
 	struct sc_stream_settings settings = { .name = "bench", .ring_bytes = 16 << 20 };
 	struct sc_subscriber **subs = calloc(subscribers, sizeof(struct sc_subscriber *));
-	uint64_t messages = deliveries / subscribers, batch = 1000;
+	uint64_t messages = deliveries / subscribers, batch = 500; /* less than a run */
 	struct sc_target target = { 0 };
 	struct sc_refusal refusal;
 	struct sc_stream_stats stats;
@@ -65,6 +65,10 @@ static int bench(size_t subscribers, uint64_t deliveries)
 	all_us = sc_mono_us() - began;
 	if (sc_stream_stats(stream, &stats, &err) < 0)
 		return 1;
+	if (stats.messages_out != stats.messages_in * subscribers) {
+		fprintf(stderr, "ringbench: a subscriber was left behind\n");
+		return 1;
+	}
 	printf("{\"bench\":\"ring\",\"subscribers\":%zu,\"messages\":%" PRIu64
 	       ",\"deliveries\":%" PRIu64
 	       ",\"publish_per_s\":%.0f,\"deliveries_per_s\":%.0f,\"gigabytes_per_s\":%.1f}\n",
