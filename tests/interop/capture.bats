@@ -18,7 +18,7 @@ upstream() {
 	peer feed "${python_new[@]}" "$SC_TESTS/interop/feedserver.py" --report report.json --feed "$feed" "$@"
 }
 
-capture() { sc-capture "$url/feed" "$@"; }
+capture() { sc-capture "$url/feed" --retry-wait 300ms "$@"; }
 
 reported() { # JQ: true of the report
 	jq -e "$1" report.json
@@ -133,14 +133,14 @@ whole_feed() { # SCRIPT...: all frames arrive once, whatever the connections do
 
 @test "a peer that answers no ping is left" {
 	upstream 'play 5; sync; deaf' 'play rest'
-	run -0 --separate-stderr capture --ping 1s --count "$frames"
+	run -0 --separate-stderr capture --ping 1s --pong-timeout 1s --count "$frames"
 	same <(printf '%s\n' "$output") "$feed"
 	reported '.connections[0].ended - .connections[0].at < 10'
 }
 
 @test "an upgrade that is never answered counts as a try" {
 	upstream mute
-	start capture sc-capture "$url/feed" --retry 0 --connect-timeout 1s
+	start capture sc-capture "$url/feed" --retry 0 --upgrade-timeout 1s
 	await capture
 	[ "$ended" -eq 69 ]
 	[[ $(cat capture.err) == *"127.0.0.1:$port"* ]]
@@ -180,7 +180,7 @@ whole_feed() { # SCRIPT...: all frames arrive once, whatever the connections do
 	[ "${lines[1]}" = 1 ]
 	stop feed
 	upstream 'hex 00ff10; text 1'
-	run -0 --separate-stderr capture --binary drop --count 1
+	run -0 --separate-stderr capture --binary drop --count 2
 	[ "$output" = 1 ]
 }
 
@@ -249,6 +249,7 @@ whole_feed() { # SCRIPT...: all frames arrive once, whatever the connections do
 
 @test "from a feed into a log, exactly" {
 	needs sc-log
+	mkdir data
 	sc-log create data/raw
 	upstream 'style split; play 4; sync; reset' 'style fragments; play rest'
 	capture --count "$frames" | sc-log append --quiet data/raw
@@ -258,9 +259,10 @@ whole_feed() { # SCRIPT...: all frames arrive once, whatever the connections do
 
 @test "the trades of the feed become rows, with every integer exact" {
 	needs sc-log
+	mkdir data
 	sc-log create data/trades --schema "$SC_DATA/trades.schema.json"
 	upstream 'play rest'
-	capture --count 8 --map 'select(.event=="trade") | .data
+	capture --count "$frames" --map 'select(.event=="trade") | .data
 		| {event_ts: (.microtimestamp|tonumber), price, side: (if .type == 0 then "buy" else "sell" end)}' |
 		sc-log append --quiet data/trades
 	[ "$(sc-log read --payload data/trades | head -1)" = '{"event_ts":1676510678160000,"price":24629,"side":"buy"}' ]

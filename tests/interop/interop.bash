@@ -13,6 +13,7 @@ P
 
 # make_log [N]: data/trades with N rows (none).
 make_log() {
+	mkdir -p data
 	sc-log create data/trades --schema "$SC_DATA/trades.schema.json"
 	[[ ${1:-0} -eq 0 ]] || rows 1 "$1" | sc-log append --quiet data/trades
 }

@@ -2,10 +2,12 @@
 """A real streamcast subscriber, of 0.1.0 or of the newest release, whichever is imported.
 
     streamcast_client.py [--offset N] [--cursor FILE] [--count N] [--pause-after N --resume FILE] URL
+    streamcast_client.py --each
 
 Prints {"info": ...} (what it made of the greeting), then every item it was given as a JSON line. A refusal is one JSON
 line on stderr, {"exception", "why", ...}, and status 1; the server's ordinary end is status 0. With --pause-after it
-stops reading after N messages until the file of --resume exists.
+stops reading after N messages until the file of --resume exists. With --each it subscribes as each line of standard
+input says, "URL OFFSET" or "URL -", and prints for each what came of it: the info, or the refusal.
 """
 
 import argparse
@@ -41,6 +43,24 @@ async def run(options):
                     await asyncio.sleep(0.02)
 
 
+def refusal(error):
+    """What a user would see, as data."""
+    known = {name: getattr(error, name) for name in ("why", "fields", "requested", "serves", "backlog", "offset")
+             if hasattr(error, name)}
+    return json.dumps({"exception": type(error).__name__, "text": str(error), **known}, default=str)
+
+
+async def each():
+    for line in sys.stdin:
+        url, offset = line.split()
+        keywords = {} if offset == "-" else {"offset": int(offset)}
+        try:
+            async with streamcast.connect(url, **keywords) as subscription:
+                print(json.dumps({"info": dataclasses.asdict(subscription.info)}), flush=True)
+        except Exception as error:
+            print(refusal(error), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--offset", type=int)
@@ -48,14 +68,13 @@ def main():
     parser.add_argument("--count", type=int)
     parser.add_argument("--pause-after", type=int)
     parser.add_argument("--resume")
-    parser.add_argument("url")
+    parser.add_argument("--each", action="store_true")
+    parser.add_argument("url", nargs="?")
+    options = parser.parse_args()
     try:
-        asyncio.run(run(parser.parse_args()))
-    except Exception as error:  # what a user would see, as data
-        known = {name: getattr(error, name) for name in ("why", "fields", "requested", "serves", "backlog", "offset")
-                 if hasattr(error, name)}
-        print(json.dumps({"exception": type(error).__name__, "text": str(error), **known}, default=str),
-              file=sys.stderr)
+        asyncio.run(each() if options.each else run(options))
+    except Exception as error:
+        print(refusal(error), file=sys.stderr)
         sys.exit(1)
 
 

@@ -89,7 +89,7 @@ sc_saved() {
 resumes_after_server() {
 	upstream "$1"
 	tell 'rows 10'
-	start subscriber sc-sub --offset earliest --count 30 "$url/trades"
+	start subscriber sc-sub --retry-wait 300ms --offset earliest --count 30 "$url/trades"
 	wait_for lines subscriber.out 10
 	local at=$port
 	stop server

@@ -9,6 +9,7 @@ rows_held=300
 setup() {
 	needs sc-log sc-serve
 	sc_setup
+	mkdir data
 	sc-log create data/any
 	# Any JSON: what careless programs re-spell must come through as it is.
 	{
@@ -69,12 +70,14 @@ teardown() { sc_teardown; }
 	same appended got
 }
 
-@test "wscat is told why it is refused" {
+@test "wscat tells its user why it is refused" {
 	serve server data/any
+	# It speaks of the close on a terminal only.
 	hold wscat
-	start wscat "$SC_INTEROP/node/node_modules/.bin/wscat" --no-color --connect "$url/none"
+	start wscat timeout 60 script -qec "$SC_INTEROP/node/node_modules/.bin/wscat --no-color -c $url/none" /dev/null
 	await wscat
-	grep -F 4404 wscat.out wscat.err
+	grep -F 'code: 4404' wscat.out
+	grep -F '"serves":["any"]' wscat.out
 }
 
 @test "a browser gets the log's lines over WebSocket" {
