@@ -95,6 +95,8 @@ void sc_publish_replies(struct sc_host *host)
 
 		if (r.text.len > 0)
 			reply(v, r.text);
+		else if (!r.resume) /* no memory for a reply: the publisher must not wait for it */
+			break_off(v);
 		if (r.resume)
 			sc_conn_resume(v->conn);
 	}
