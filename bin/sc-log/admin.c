@@ -10,30 +10,60 @@
 
 const struct sc_opt create_options[] = {
 	SC_OPT_GROUP("The new log"),
-	{ .name = "schema", .kind = SC_OPT_FILE, .arg = "FILE", .into = offsetof(struct create_opts, schema),
-	  .help = "JSON Schema of the rows (- is standard input); without one any JSON value is taken" },
-	{ .name = "max-message", .kind = SC_OPT_SIZE, .arg = "SIZE", .into = offsetof(struct create_opts, message_max),
-	  .standard = "1048552", .min = 1, .max = SC_MESSAGE_MAX,
-	  .help = "refuse longer messages; more than the default and most WebSocket clients cannot read them" },
-	{ .name = "journal-size", .kind = SC_OPT_SIZE, .arg = "SIZE", .into = offsetof(struct create_opts, journal_bytes),
-	  .standard = "8M", .min = 4096, .max = 1 << 30, .help = "begin a new journal at this size" },
-	{ .name = "force-network-fs", .kind = SC_OPT_FLAG, .into = offsetof(struct create_opts, force_network_fs),
+	{ .name = "schema",
+	  .kind = SC_OPT_FILE,
+	  .arg = "FILE",
+	  .into = offsetof(struct create_opts, schema),
+	  .help = "JSON Schema of the rows (- is standard input); without one any JSON value is "
+		  "taken" },
+	{ .name = "max-message",
+	  .kind = SC_OPT_SIZE,
+	  .arg = "SIZE",
+	  .into = offsetof(struct create_opts, message_max),
+	  .standard = "1048552",
+	  .min = 1,
+	  .max = SC_MESSAGE_MAX,
+	  .help = "refuse longer messages; more than the default and most WebSocket clients cannot "
+		  "read them" },
+	{ .name = "journal-size",
+	  .kind = SC_OPT_SIZE,
+	  .arg = "SIZE",
+	  .into = offsetof(struct create_opts, journal_bytes),
+	  .standard = "8M",
+	  .min = 4096,
+	  .max = 1 << 30,
+	  .help = "begin a new journal at this size" },
+	{ .name = "force-network-fs",
+	  .kind = SC_OPT_FLAG,
+	  .into = offsetof(struct create_opts, force_network_fs),
 	  .help = "create it on a network file system all the same, where a crash can lose rows" },
 	{ .name = NULL },
 };
 
 const struct sc_opt verify_options[] = {
 	SC_OPT_GROUP("Which rows"),
-	{ .name = "from", .kind = SC_OPT_OFFSET, .arg = "N", .special = "earliest", .into = offsetof(struct verify_opts, from),
+	{ .name = "from",
+	  .kind = SC_OPT_OFFSET,
+	  .arg = "N",
+	  .special = "earliest",
+	  .into = offsetof(struct verify_opts, from),
 	  .help = "begin at offset N" },
-	{ .name = "to", .kind = SC_OPT_OFFSET, .arg = "N", .into = offsetof(struct verify_opts, to), .help = "end after offset N" },
+	{ .name = "to",
+	  .kind = SC_OPT_OFFSET,
+	  .arg = "N",
+	  .into = offsetof(struct verify_opts, to),
+	  .help = "end after offset N" },
 	{ .name = NULL },
 };
 
 const struct sc_opt trim_options[] = {
 	SC_OPT_GROUP("What goes"),
-	{ .name = "before", .kind = SC_OPT_OFFSET, .arg = "N", .into = offsetof(struct trim_opts, before),
-	  .seen = offsetof(struct trim_opts, before_given), .help = "give up all rows below offset N" },
+	{ .name = "before",
+	  .kind = SC_OPT_OFFSET,
+	  .arg = "N",
+	  .into = offsetof(struct trim_opts, before),
+	  .seen = offsetof(struct trim_opts, before_given),
+	  .help = "give up all rows below offset N" },
 	{ .name = NULL },
 };
 
@@ -45,7 +75,9 @@ int run_create(const void *given, char *const *operands, struct sc_err *err)
 {
 	const struct create_opts *o = given;
 	struct sc_log_settings settings = {
-		.message_max = o->message_max, .journal_bytes = o->journal_bytes, .force_network_fs = o->force_network_fs,
+		.message_max = o->message_max,
+		.journal_bytes = o->journal_bytes,
+		.force_network_fs = o->force_network_fs,
 	};
 	struct sc_bytes schema;
 	int rc = 0;
@@ -76,7 +108,8 @@ static int add_source(void *arg, struct sc_span name, uint64_t offset)
 	struct sources *s = arg;
 
 	if (s->json) {
-		if ((s->count && sc_bytes_putc(&s->text, ',') < 0) || sc_bytes_put_json(&s->text, name) < 0 ||
+		if ((s->count && sc_bytes_putc(&s->text, ',') < 0) ||
+		    sc_bytes_put_json(&s->text, name) < 0 ||
 		    sc_bytes_putf(&s->text, ":%llu", (unsigned long long)offset) < 0)
 			return SC_E_NOMEM;
 	} else if (sc_bytes_putf(&s->text, "source       %.*s at %llu\n", (int)name.len, name.data,
@@ -87,7 +120,8 @@ static int add_source(void *arg, struct sc_span name, uint64_t offset)
 	return 0;
 }
 
-static void print_json(struct sc_log *log, const struct sc_log_state *s, const struct sc_log_usage *u, const struct sources *sources)
+static void print_json(struct sc_log *log, const struct sc_log_state *s,
+		       const struct sc_log_usage *u, const struct sources *sources)
 {
 	const struct sc_schema *schema = sc_log_schema(log);
 	struct sc_bytes name;
@@ -95,42 +129,51 @@ static void print_json(struct sc_log *log, const struct sc_log_state *s, const s
 
 	sc_bytes_init(&name, 8192);
 	sc_bytes_put_json(&name, sc_span_str(sc_log_name(log)));
-	printf("{\"name\":%.*s,\"stream_id\":\"%s\",", (int)name.len, name.data ? name.data : "", sc_log_stream_id(log));
+	printf("{\"name\":%.*s,\"stream_id\":\"%s\",", (int)name.len, name.data ? name.data : "",
+	       sc_log_stream_id(log));
 	sc_bytes_done(&name);
 	if (s->rows)
 		printf("\"first\":%llu,\"last\":%llu,", (unsigned long long)s->first_offset,
 		       (unsigned long long)s->last_offset);
 	else
 		printf("\"first\":null,\"last\":null,");
-	printf("\"next\":%llu,\"rows\":%llu,\"bytes\":%llu,", (unsigned long long)s->next_offset, (unsigned long long)s->rows,
-	       (unsigned long long)s->bytes);
+	printf("\"next\":%llu,\"rows\":%llu,\"bytes\":%llu,", (unsigned long long)s->next_offset,
+	       (unsigned long long)s->rows, (unsigned long long)s->bytes);
 	if (s->rows)
-		printf("\"first_us\":%lld,\"last_us\":%lld,", (long long)s->first_us, (long long)s->last_us);
+		printf("\"first_us\":%lld,\"last_us\":%lld,", (long long)s->first_us,
+		       (long long)s->last_us);
 	else
 		printf("\"first_us\":null,\"last_us\":null,");
-	printf("\"commits\":%llu,\"journals\":%llu,\"segments\":%llu,\"journal_bytes\":%llu,\"index_bytes\":%llu,\"readers\":%llu,",
-	       (unsigned long long)s->commit_seq, (unsigned long long)s->journals, (unsigned long long)s->segments,
-	       (unsigned long long)u->journal_bytes, (unsigned long long)u->index_bytes, (unsigned long long)u->readers);
-	printf("\"message_max\":%llu,\"schema\":%.*s,\"sources\":{%.*s}}\n", (unsigned long long)sc_log_message_max(log),
-	       (int)text.len, text.data, (int)sources->text.len, sources->text.data ? sources->text.data : "");
+	printf("\"commits\":%llu,\"journals\":%llu,\"segments\":%llu,\"journal_bytes\":%llu,"
+	       "\"index_bytes\":%llu,\"readers\":%llu,",
+	       (unsigned long long)s->commit_seq, (unsigned long long)s->journals,
+	       (unsigned long long)s->segments, (unsigned long long)u->journal_bytes,
+	       (unsigned long long)u->index_bytes, (unsigned long long)u->readers);
+	printf("\"message_max\":%llu,\"schema\":%.*s,\"sources\":{%.*s}}\n",
+	       (unsigned long long)sc_log_message_max(log), (int)text.len, text.data,
+	       (int)sources->text.len, sources->text.data ? sources->text.data : "");
 }
 
-static void print_text(struct sc_log *log, const struct sc_log_state *s, const struct sc_log_usage *u, const struct sources *sources)
+static void print_text(struct sc_log *log, const struct sc_log_state *s,
+		       const struct sc_log_usage *u, const struct sources *sources)
 {
 	char first[SC_TIME_TEXT], last[SC_TIME_TEXT];
 
 	printf("log          %s\nstream id    %s\n", sc_log_path(log), sc_log_stream_id(log));
-	printf("rows         %llu (%llu bytes of lines)\n", (unsigned long long)s->rows, (unsigned long long)s->bytes);
+	printf("rows         %llu (%llu bytes of lines)\n", (unsigned long long)s->rows,
+	       (unsigned long long)s->bytes);
 	if (s->rows) {
 		sc_time_text(s->first_us, first);
 		sc_time_text(s->last_us, last);
-		printf("first        %llu at %s\nlast         %llu at %s\n", (unsigned long long)s->first_offset, first,
+		printf("first        %llu at %s\nlast         %llu at %s\n",
+		       (unsigned long long)s->first_offset, first,
 		       (unsigned long long)s->last_offset, last);
 	}
-	printf("next         %llu\ncommits      %llu\n", (unsigned long long)s->next_offset, (unsigned long long)s->commit_seq);
+	printf("next         %llu\ncommits      %llu\n", (unsigned long long)s->next_offset,
+	       (unsigned long long)s->commit_seq);
 	printf("journals     %llu (%llu bytes on disk)\nindex        %llu bytes, %llu readers\n",
-	       (unsigned long long)s->journals, (unsigned long long)u->journal_bytes, (unsigned long long)u->index_bytes,
-	       (unsigned long long)u->readers);
+	       (unsigned long long)s->journals, (unsigned long long)u->journal_bytes,
+	       (unsigned long long)u->index_bytes, (unsigned long long)u->readers);
 	printf("message max  %llu\n", (unsigned long long)sc_log_message_max(log));
 	if (sc_log_schema(log)) {
 		struct sc_span text = sc_schema_text(sc_log_schema(log));
@@ -175,14 +218,18 @@ int run_verify(const void *given, char *const *operands, struct sc_err *err)
 	if (rc < 0)
 		return rc;
 	if (p.orphans)
-		sc_say(SC_WARNING, "%llu files in the log's folder journal/ belong to nothing", (unsigned long long)p.orphans);
+		sc_say(SC_WARNING, "%llu files in the log's folder journal/ belong to nothing",
+		       (unsigned long long)p.orphans);
 	if (o->common.json)
-		printf("{\"hash\":\"%s\",\"rows\":%llu,\"bytes\":%llu,\"first\":%llu,\"last\":%llu,\"blocks\":%llu,\"orphans\":%llu}\n",
-		       p.hash, (unsigned long long)p.rows, (unsigned long long)p.bytes, (unsigned long long)p.first,
-		       (unsigned long long)p.last, (unsigned long long)p.blocks, (unsigned long long)p.orphans);
+		printf("{\"hash\":\"%s\",\"rows\":%llu,\"bytes\":%llu,\"first\":%llu,\"last\":%llu,"
+		       "\"blocks\":%llu,\"orphans\":%llu}\n",
+		       p.hash, (unsigned long long)p.rows, (unsigned long long)p.bytes,
+		       (unsigned long long)p.first, (unsigned long long)p.last,
+		       (unsigned long long)p.blocks, (unsigned long long)p.orphans);
 	else
-		printf("%s %llu-%llu %llu rows %llu bytes\n", p.hash, (unsigned long long)p.first, (unsigned long long)p.last,
-		       (unsigned long long)p.rows, (unsigned long long)p.bytes);
+		printf("%s %llu-%llu %llu rows %llu bytes\n", p.hash, (unsigned long long)p.first,
+		       (unsigned long long)p.last, (unsigned long long)p.rows,
+		       (unsigned long long)p.bytes);
 	return 0;
 }
 
@@ -210,9 +257,13 @@ int run_source(const void *given, char *const *operands, struct sc_err *err)
 
 	if (rc == 0)
 		rc = sc_log_source(log, sc_span_str(operands[1]), &offset, err);
-	/* a source that was never named has given nothing yet: 0, so that "--after 0" starts at the first row */
+	/*
+	 * a source that was never named has given nothing yet: 0, so that "--after 0" starts at
+	 * the first row
+	 */
 	if (rc >= 0 && o->common.json)
-		printf("{\"source_offset\":%llu,\"known\":%s}\n", (unsigned long long)offset, rc == 1 ? "true" : "false");
+		printf("{\"source_offset\":%llu,\"known\":%s}\n", (unsigned long long)offset,
+		       rc == 1 ? "true" : "false");
 	else if (rc >= 0)
 		printf("%llu\n", (unsigned long long)offset);
 	sc_log_close(log);

@@ -19,16 +19,40 @@
 
 const struct sc_opt read_options[] = {
 	SC_RANGE_OPTIONS(struct read_opts, range),
-	{ .name = "last", .kind = SC_OPT_NUMBER, .arg = "N", .into = INTO(last), .min = 1, .max = INT64_MAX,
+	{ .name = "last",
+	  .kind = SC_OPT_NUMBER,
+	  .arg = "N",
+	  .into = INTO(last),
+	  .min = 1,
+	  .max = INT64_MAX,
 	  .help = "begin N rows before the end" },
-	{ .name = "count", .letter = 'n', .kind = SC_OPT_NUMBER, .arg = "N", .into = INTO(count), .min = 1, .max = INT64_MAX,
+	{ .name = "count",
+	  .letter = 'n',
+	  .kind = SC_OPT_NUMBER,
+	  .arg = "N",
+	  .into = INTO(count),
+	  .min = 1,
+	  .max = INT64_MAX,
 	  .help = "end after N rows were printed" },
-	{ .name = "follow", .letter = 'f', .kind = SC_OPT_FLAG, .into = INTO(follow), .help = "at the end wait for more rows" },
-	{ .name = "where", .kind = SC_OPT_TEXT, .arg = "JQ", .into = INTO(where),
-	  .help = "print only rows for whose message this jq program gives something else than false or null" },
+	{ .name = "follow",
+	  .letter = 'f',
+	  .kind = SC_OPT_FLAG,
+	  .into = INTO(follow),
+	  .help = "at the end wait for more rows" },
+	{ .name = "where",
+	  .kind = SC_OPT_TEXT,
+	  .arg = "JQ",
+	  .into = INTO(where),
+	  .help = "print only rows for whose message this jq program gives something else than "
+		  "false or null" },
 	SC_OPT_GROUP("How they are printed"),
-	{ .name = "payload", .kind = SC_OPT_FLAG, .into = INTO(payload), .help = "print the message alone" },
-	{ .name = "times", .kind = SC_OPT_FLAG, .into = INTO(times),
+	{ .name = "payload",
+	  .kind = SC_OPT_FLAG,
+	  .into = INTO(payload),
+	  .help = "print the message alone" },
+	{ .name = "times",
+	  .kind = SC_OPT_FLAG,
+	  .into = INTO(times),
 	  .help = "print [offset,time,msg], the time in microseconds since 1970" },
 	{ .name = NULL },
 };
@@ -37,8 +61,8 @@ struct printer {
 	const struct read_opts *o;
 	struct sc_jq *jq;
 	struct sc_bytes out;
-	uint64_t end;        /* the first offset that is not wanted */
-	uint64_t left;       /* rows still to print */
+	uint64_t end;  /* the first offset that is not wanted */
+	uint64_t left; /* rows still to print */
 	bool done;
 };
 
@@ -51,8 +75,8 @@ static int flush(struct printer *p, struct sc_err *err)
 }
 
 /* One line in the form that was asked for. */
-static int print_line(struct printer *p, struct sc_span line, const struct sc_line *parsed, int64_t time_us,
-		      struct sc_err *err)
+static int print_line(struct printer *p, struct sc_span line, const struct sc_line *parsed,
+		      int64_t time_us, struct sc_err *err)
 {
 	int rc;
 
@@ -63,7 +87,8 @@ static int print_line(struct printer *p, struct sc_span line, const struct sc_li
 	} else if (p->o->times) {
 		rc = sc_bytes_reserve(&p->out, line.len + 64);
 		if (rc == 0)
-			sc_bytes_putf(&p->out, "[%llu,%lld,", (unsigned long long)parsed->offset, (long long)time_us);
+			sc_bytes_putf(&p->out, "[%llu,%lld,", (unsigned long long)parsed->offset,
+				      (long long)time_us);
 		if (rc == 0)
 			sc_bytes_put(&p->out, parsed->msg.data, parsed->msg.len);
 		if (rc == 0)
@@ -94,7 +119,8 @@ static int print_lines(struct printer *p, const struct sc_run *run, struct sc_er
 
 		at += line.len + 1;
 		if (!sc_line_parse(line, true, &parsed))
-			return sc_err_set(err, SC_E_DATA, "cannot read the log", "a line is not [offset,msg]");
+			return sc_err_set(err, SC_E_DATA, "cannot read the log",
+					  "a line is not [offset,msg]");
 		if (parsed.offset >= p->end) {
 			p->done = true;
 			break;
@@ -133,7 +159,8 @@ static int print_run(struct printer *p, const struct sc_run *run, struct sc_err 
 	} else {
 		rc = flush(p, err);
 		if (rc == 0)
-			rc = sc_write_all(STDOUT_FILENO, run->lines.data, run->lines.len, "standard output", err);
+			rc = sc_write_all(STDOUT_FILENO, run->lines.data, run->lines.len,
+					  "standard output", err);
 	}
 	p->left -= run->rows;
 	if (p->left == 0 || run->last + 1 >= p->end)
@@ -158,8 +185,8 @@ static int wait_more(struct sc_follow *follow, int stop_fd, struct sc_err *err)
 	return 0;
 }
 
-static int print_all(struct printer *p, struct sc_reader *reader, struct sc_follow *follow, int stop_fd,
-		     struct sc_err *err)
+static int print_all(struct printer *p, struct sc_reader *reader, struct sc_follow *follow,
+		     int stop_fd, struct sc_err *err)
 {
 	struct sc_run run;
 	int rc = 0;
@@ -179,7 +206,10 @@ static int print_all(struct printer *p, struct sc_reader *reader, struct sc_foll
 			rc = wait_more(follow, stop_fd, err);
 	}
 	if (rc == 0 || rc == SC_E_DATA || rc == SC_E_REFUSED) {
-		int last = flush(p, rc == 0 ? err : NULL); /* what is printed is correct also when damage follows */
+		int last = flush(
+			p,
+			rc == 0 ? err
+				: NULL); /* what is printed is correct also when damage follows */
 
 		rc = rc == 0 ? last : rc;
 	}
@@ -189,16 +219,19 @@ static int print_all(struct printer *p, struct sc_reader *reader, struct sc_foll
 static int check(const struct read_opts *o, struct sc_err *err)
 {
 	if (o->payload && o->times)
-		return sc_err_set(err, SC_E_USAGE, "cannot read", "--payload and --times exclude each other");
+		return sc_err_set(err, SC_E_USAGE, "cannot read",
+				  "--payload and --times exclude each other");
 	if (o->last && (o->range.from_given || o->range.since_given))
-		return sc_err_set(err, SC_E_USAGE, "cannot read", "--last and --%s exclude each other",
+		return sc_err_set(err, SC_E_USAGE, "cannot read",
+				  "--last and --%s exclude each other",
 				  o->range.from_given ? "from" : "since");
 	return 0;
 }
 
 /* The follower is opened before the range is taken: no commit falls between. */
-static int open_all(const struct read_opts *o, const char *path, struct sc_log **log, struct sc_follow **follow,
-		    struct sc_reader **reader, struct printer *p, struct sc_err *err)
+static int open_all(const struct read_opts *o, const char *path, struct sc_log **log,
+		    struct sc_follow **follow, struct sc_reader **reader, struct printer *p,
+		    struct sc_err *err)
 {
 	uint64_t from;
 	int rc = sc_log_open(path, SC_LOG_READ, log, err);

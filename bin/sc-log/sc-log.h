@@ -44,7 +44,10 @@ int run_trim(const void *given, char *const *operands, struct sc_err *err);
 int run_source(const void *given, char *const *operands, struct sc_err *err);
 int run_reindex(const void *given, char *const *operands, struct sc_err *err);
 
-/* TERM and INT make stop_fd readable; a second one, or two seconds that were not enough, ends the process. */
+/*
+ * TERM and INT make stop_fd readable; a second one, or two seconds that were not enough, ends the
+ * process.
+ */
 int stop_begin(struct sc_err *err);   /* the descriptor */
 int stop_signal(void);                /* the signal that came, or 0 */
 

@@ -17,7 +17,8 @@ static void on_signal(int signum)
 	uint64_t one = 1;
 
 	if (came)
-		_exit(128 + came); /* the second one: now. Commits are whole or nothing at any instant. */
+		_exit(128 +
+		      came); /* the second one: now. Commits are whole or nothing at any instant. */
 	came = signum;
 	if (write(stop_fd, &one, sizeof(one)) < 0)
 		_exit(128 + signum);

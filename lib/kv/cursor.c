@@ -12,7 +12,8 @@ struct sc_kv_cursor {
 	MDB_dbi dbi;
 };
 
-int sc_kv_cursor_open(struct sc_kv_txn *txn, int table, struct sc_kv_cursor **ret_cursor, struct sc_err *err)
+int sc_kv_cursor_open(struct sc_kv_txn *txn, int table, struct sc_kv_cursor **ret_cursor,
+		      struct sc_err *err)
 {
 	struct sc_kv_cursor *cursor = sc_calloc(1, sizeof(*cursor));
 	int rc;
@@ -58,7 +59,10 @@ int sc_kv_cursor_move(struct sc_kv_cursor *cursor, enum sc_kv_move move, struct 
 		      struct sc_span *ret_value, struct sc_err *err)
 {
 	static const MDB_cursor_op ops[] = {
-		[SC_KV_FIRST] = MDB_FIRST, [SC_KV_LAST] = MDB_LAST, [SC_KV_NEXT] = MDB_NEXT, [SC_KV_PREV] = MDB_PREV,
+		[SC_KV_FIRST] = MDB_FIRST,
+		[SC_KV_LAST] = MDB_LAST,
+		[SC_KV_NEXT] = MDB_NEXT,
+		[SC_KV_PREV] = MDB_PREV,
 	};
 	MDB_val key;
 
@@ -92,5 +96,6 @@ int sc_kv_cursor_floor(struct sc_kv_cursor *cursor, struct sc_span key, struct s
 		}
 	}
 	/* past the end the cursor is on no entry: the floor is the last one */
-	return sc_kv_cursor_move(cursor, rc == 1 ? SC_KV_PREV : SC_KV_LAST, ret_key, ret_value, err);
+	return sc_kv_cursor_move(cursor, rc == 1 ? SC_KV_PREV : SC_KV_LAST, ret_key, ret_value,
+				 err);
 }

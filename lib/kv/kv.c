@@ -20,8 +20,11 @@
 #define LOCK_READER_BYTES 64 /* of LMDB's lock file, a reader; see sizeof(MDB_reader) */
 #define LOCK_HEAD_BYTES 4096
 
-/* LMDB forbids the same file twice in a process (its fcntl locks would go with the first close), so all handles of a
- * file share one environment. Entries made before a fork belong to the parent and are never touched by the child. */
+/*
+ * LMDB forbids the same file twice in a process (its fcntl locks would go with the first close),
+ * so all handles of a file share one environment. Entries made before a fork belong to the parent
+ * and are never touched by the child.
+ */
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sc_kv *registry;
 
@@ -100,9 +103,9 @@ static int open_tables(struct sc_kv *kv, const struct sc_kv_options *options, bo
 }
 
 /*
- * LMDB makes its lock file as a hole and writes it through a mapping, which on a full disk is a SIGBUS. Take the space
- * before: behind the end, so that the size stays LMDB's own affair. Not while this process has the environment open: the close
- * would free its locks.
+ * LMDB makes its lock file as a hole and writes it through a mapping, which on a full disk is a
+ * SIGBUS. Take the space before: behind the end, so that the size stays LMDB's own affair. Not
+ * while this process has the environment open: the close would free its locks.
  */
 static int reserve_lock_file(const char *path, unsigned readers)
 {

@@ -4,9 +4,10 @@
  * Owns      an environment until sc_kv_close; values handed out are borrowed until their transaction ends.
  * Units     sizes in bytes.
  * Errors    SC_E_IO, SC_E_BUSY (readers full), SC_E_INTERNAL; the path named. 1 = found, 0 = not found where said.
- * Safety    an environment may be shared by threads; a transaction stays in its thread (read transactions may move: NOTLS). The same
- *           file opened twice in a process gives the same environment, counted (LMDB forbids two), with the options of
- *           the first. A handle does not survive fork: the child opens its own, and closing the inherited one does nothing.
+ * Safety    an environment may be shared by threads; a transaction stays in its thread (read
+ *           transactions may move: NOTLS). The same file opened twice in a process gives the same
+ *           environment, counted (LMDB forbids two), with the options of the first. A handle does not
+ *           survive fork: the child opens its own, and closing the inherited one does nothing.
  * Source    lmdb.h, "Caveats".
  *
  * The write transaction is the lock between all processes: begin waits, and a killed holder frees it.
@@ -35,34 +36,52 @@ struct sc_kv_options {
 };
 
 /* PATH names the data file; PATH-lock is beside it. */
-int sc_kv_open(const char *path, const struct sc_kv_options *options, struct sc_kv **ret_kv, struct sc_err *err);
+int sc_kv_open(const char *path, const struct sc_kv_options *options, struct sc_kv **ret_kv,
+	       struct sc_err *err);
 void sc_kv_close(struct sc_kv *kv);
 /* Device and inode of the data file that is open: to see whether the path names another one by now. */
 void sc_kv_identity(const struct sc_kv *kv, uint64_t *ret_dev, uint64_t *ret_ino);
 int sc_kv_sync(struct sc_kv *kv, struct sc_err *err);
 /* Frees reader slots of dead processes. */
 void sc_kv_reap(struct sc_kv *kv);
-struct sc_kv_stat { uint64_t used_bytes, file_bytes, last_txn; unsigned readers; };
+struct sc_kv_stat {
+	uint64_t used_bytes, file_bytes, last_txn;
+	unsigned readers;
+};
 int sc_kv_stat(struct sc_kv *kv, struct sc_kv_stat *ret_stat, struct sc_err *err);
 /* The reader table as text, a line each, for people. */
 void sc_kv_readers(struct sc_kv *kv, int (*each)(void *arg, const char *line), void *arg);
 
 int sc_kv_read(struct sc_kv *kv, struct sc_kv_txn **ret_txn, struct sc_err *err);
 int sc_kv_write(struct sc_kv *kv, struct sc_kv_txn **ret_txn, struct sc_err *err);
-int sc_kv_commit(struct sc_kv_txn **txn, struct sc_err *err); /* sets *txn to NULL, also on failure */
-void sc_kv_abort(struct sc_kv_txn **txn);                     /* accepts NULL; ends read transactions too */
+/* sets *txn to NULL, also on failure */
+int sc_kv_commit(struct sc_kv_txn **txn, struct sc_err *err);
+/* accepts NULL; ends read transactions too */
+void sc_kv_abort(struct sc_kv_txn **txn);
 
-int sc_kv_get(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_span *ret_value, struct sc_err *err); /* 1, 0 */
-int sc_kv_put(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_span value, struct sc_err *err);
-int sc_kv_del(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_err *err);      /* 1, 0 */
-int sc_kv_drop(struct sc_kv_txn *txn, int table, struct sc_err *err);                         /* empties the table */
+/* 1, 0 */
+int sc_kv_get(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_span *ret_value,
+	      struct sc_err *err);
+int sc_kv_put(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_span value,
+	      struct sc_err *err);
+/* 1, 0 */
+int sc_kv_del(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_err *err);
+/* empties the table */
+int sc_kv_drop(struct sc_kv_txn *txn, int table, struct sc_err *err);
 uint64_t sc_kv_count(struct sc_kv_txn *txn, int table);
 
-int sc_kv_cursor_open(struct sc_kv_txn *txn, int table, struct sc_kv_cursor **ret_cursor, struct sc_err *err);
+int sc_kv_cursor_open(struct sc_kv_txn *txn, int table, struct sc_kv_cursor **ret_cursor,
+		      struct sc_err *err);
 void sc_kv_cursor_close(struct sc_kv_cursor *cursor);
 enum sc_kv_move { SC_KV_FIRST, SC_KV_LAST, SC_KV_NEXT, SC_KV_PREV };
-int sc_kv_cursor_move(struct sc_kv_cursor *cursor, enum sc_kv_move move, struct sc_span *ret_key, struct sc_span *ret_value, struct sc_err *err); /* 1, 0 */
-int sc_kv_cursor_seek(struct sc_kv_cursor *cursor, struct sc_span key, struct sc_span *ret_key, struct sc_span *ret_value, struct sc_err *err);   /* at or after: 1, 0 */
-int sc_kv_cursor_floor(struct sc_kv_cursor *cursor, struct sc_span key, struct sc_span *ret_key, struct sc_span *ret_value, struct sc_err *err);  /* at or before: 1, 0 */
+/* 1, 0 */
+int sc_kv_cursor_move(struct sc_kv_cursor *cursor, enum sc_kv_move move, struct sc_span *ret_key,
+		      struct sc_span *ret_value, struct sc_err *err);
+/* at or after: 1, 0 */
+int sc_kv_cursor_seek(struct sc_kv_cursor *cursor, struct sc_span key, struct sc_span *ret_key,
+		      struct sc_span *ret_value, struct sc_err *err);
+/* at or before: 1, 0 */
+int sc_kv_cursor_floor(struct sc_kv_cursor *cursor, struct sc_span key, struct sc_span *ret_key,
+		       struct sc_span *ret_value, struct sc_err *err);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * append.c: one commit: lock, format, write, sync, index, publish.
  *
- * The lines of a commit stand together in log->out behind room for one block's header and extensions, so that the usual commit is one
- * pwrite. A commit of more blocks lends each header the bytes just before its body, which were written already, and
- * gives them back.
+ * The lines of a commit stand together in log->out behind room for one block's header and
+ * extensions, so that the usual commit is one pwrite. A commit of more blocks lends each header
+ * the bytes just before its body, which were written already, and gives them back.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,18 +18,19 @@
 struct commit {
 	struct sc_log *log;
 	const struct sc_log_rows *rows;
-	struct sc_state state;     /* as it will be */
+	struct sc_state state; /* as it will be */
 	struct sc_kv_txn *txn;
-	size_t lead;               /* header and extensions in front of the lines */
+	size_t lead; /* header and extensions in front of the lines */
 	uint64_t first, last;
-	uint64_t begin;            /* where the commit starts in the journal */
+	uint64_t begin; /* where the commit starts in the journal */
 	bool wrote;
 };
 
-static int refuse(const struct sc_log *log, struct sc_err *err, const char *why, const char *reason, uint64_t got,
-		  uint64_t have)
+static int refuse(const struct sc_log *log, struct sc_err *err, const char *why, const char *reason,
+		  uint64_t got, uint64_t have)
 {
-	sc_err_set(err, SC_E_REFUSED, "cannot append to", reason, (unsigned long long)got, (unsigned long long)have);
+	sc_err_set(err, SC_E_REFUSED, "cannot append to", reason, (unsigned long long)got,
+		   (unsigned long long)have);
 	sc_log_err(log, err);
 	sc_err_field_str(err, "why", why);
 	return SC_E_REFUSED;
@@ -42,20 +43,23 @@ static int check_rows(struct sc_log *log, const struct sc_log_rows *rows, struct
 
 	if (log->mode != SC_LOG_APPEND || rows->count == 0)
 		return sc_err_set(err, SC_E_INTERNAL, "cannot append",
-				  rows->count ? "the handle was opened for reading" : "a commit holds at least one row");
+				  rows->count ? "the handle was opened for reading"
+					      : "a commit holds at least one row");
 	if (log->poisoned) {
-		sc_err_set(err, SC_E_IO, "cannot append to", "an earlier sync failed, so what is on disk must be verified first");
+		sc_err_set(err, SC_E_IO, "cannot append to",
+			   "an earlier sync failed, so what is on disk must be verified first");
 		sc_log_err(log, err);
 		sc_err_next(err, "look at the disk, then start again");
 		return SC_E_IO;
 	}
 	if (rows->source.len > SC_NAME_MAX || rows->producer.len > SC_NAME_MAX)
-		return sc_err_set(err, SC_E_USAGE, "cannot append", "a name is longer than %d bytes", SC_NAME_MAX);
+		return sc_err_set(err, SC_E_USAGE, "cannot append",
+				  "a name is longer than %d bytes", SC_NAME_MAX);
 	for (size_t i = 0; i < rows->count; i++) {
 		if (rows->lens[i] == 0 || rows->lens[i] > log->settings.message_max) {
 			sc_err_set(err, SC_E_DATA, "cannot append to",
-				   "row %zu is %u bytes long; the limit of this log is %llu", i + 1, rows->lens[i],
-				   (unsigned long long)log->settings.message_max);
+				   "row %zu is %u bytes long; the limit of this log is %llu", i + 1,
+				   rows->lens[i], (unsigned long long)log->settings.message_max);
 			sc_log_err(log, err);
 			sc_err_next(err, "create the log with a larger --max-message");
 			return SC_E_DATA;
@@ -64,7 +68,9 @@ static int check_rows(struct sc_log *log, const struct sc_log_rows *rows, struct
 		if (!rows->offsets)
 			continue;
 		if (rows->offsets[i] <= before || rows->offsets[i] >= UINT64_MAX - 1)
-			return refuse(log, err, "not_rising", "offset %llu does not rise above %llu", rows->offsets[i], before);
+			return refuse(log, err, "not_rising",
+				      "offset %llu does not rise above %llu", rows->offsets[i],
+				      before);
 		before = rows->offsets[i];
 	}
 	if (total != rows->text.len || rows->count > UINT32_MAX)
@@ -83,8 +89,8 @@ static int check_source(struct commit *c, struct sc_err *err)
 	memcpy(&old, value.data, sizeof(old));
 	if (c->rows->source_offset > old)
 		return 0;
-	refuse(c->log, err, "source", "source offset %llu is not above %llu, which it has already", c->rows->source_offset,
-	       old);
+	refuse(c->log, err, "source", "source offset %llu is not above %llu, which it has already",
+	       c->rows->source_offset, old);
 	sc_err_field_int(err, "source_offset", (int64_t)old);
 	return SC_E_REFUSED;
 }
@@ -102,7 +108,8 @@ static int check_producer(struct commit *c, struct sc_producer *dup, struct sc_e
 		return rc < 0 ? rc : 0;
 	memcpy(&old, value.data, sizeof(old));
 	if (rows->producer_epoch < old.epoch) {
-		refuse(c->log, err, "fenced", "producer epoch %llu is below %llu, which took over", rows->producer_epoch, old.epoch);
+		refuse(c->log, err, "fenced", "producer epoch %llu is below %llu, which took over",
+		       rows->producer_epoch, old.epoch);
 		sc_err_field_int(err, "epoch", (int64_t)old.epoch);
 		return SC_E_REFUSED;
 	}
@@ -111,10 +118,12 @@ static int check_producer(struct commit *c, struct sc_producer *dup, struct sc_e
 	if (seq_last <= old.seq_last) {
 		*dup = old;
 		if (rows->producer_seq != old.seq_first || seq_last != old.seq_last)
-			dup->first = dup->last = 0; /* an older commit: there, but its offsets are not kept */
+			dup->first = dup->last =
+				0; /* an older commit: there, but its offsets are not kept */
 		return 1;
 	}
-	refuse(c->log, err, "sequence", "producer sequence %llu does not follow %llu", rows->producer_seq, old.seq_last);
+	refuse(c->log, err, "sequence", "producer sequence %llu does not follow %llu",
+	       rows->producer_seq, old.seq_last);
 	sc_err_field_int(err, "expected", (int64_t)(old.seq_last + 1));
 	return SC_E_REFUSED;
 }
@@ -126,7 +135,9 @@ static int check_state(struct commit *c, struct sc_producer *dup, struct sc_err 
 	int rc;
 
 	if (rows->if_next && rows->if_next != c->state.next) {
-		refuse(c->log, err, "if_next", "the next offset is asked to be %llu, but it is %llu", rows->if_next, c->state.next);
+		refuse(c->log, err, "if_next",
+		       "the next offset is asked to be %llu, but it is %llu", rows->if_next,
+		       c->state.next);
 		sc_err_field_int(err, "next_offset", (int64_t)c->state.next);
 		return SC_E_REFUSED;
 	}
@@ -141,12 +152,15 @@ static int check_state(struct commit *c, struct sc_producer *dup, struct sc_err 
 			return rc;
 	}
 	if (rows->offsets && rows->offsets[0] < c->state.next) {
-		refuse(c->log, err, "not_rising", "offset %llu is below the next one, %llu", rows->offsets[0], c->state.next);
+		refuse(c->log, err, "not_rising", "offset %llu is below the next one, %llu",
+		       rows->offsets[0], c->state.next);
 		sc_err_field_int(err, "next_offset", (int64_t)c->state.next);
 		return SC_E_REFUSED;
 	}
 	if (c->state.next > UINT64_MAX - 2 - rows->count)
-		return refuse(c->log, err, "full", "no offsets are left: %llu rows do not fit above %llu", rows->count, c->state.next);
+		return refuse(c->log, err, "full",
+			      "no offsets are left: %llu rows do not fit above %llu", rows->count,
+			      c->state.next);
 	return 0;
 }
 
@@ -162,9 +176,12 @@ static int make_exts(struct commit *c, struct sc_err *err)
 		return sc_err_nomem(err, "cannot append");
 	if (rows->producer.len) {
 		struct sc_producer p = {
-			.epoch = rows->producer_epoch, .seq_first = rows->producer_seq,
+			.epoch = rows->producer_epoch,
+			.seq_first = rows->producer_seq,
 			.seq_last = rows->producer_seq + rows->count - 1,
-			.first = c->first, .last = c->last, .commit = c->state.commit + 1,
+			.first = c->first,
+			.last = c->last,
+			.commit = c->state.commit + 1,
 		};
 
 		if (sc_ext_put_producer(ext, rows->producer, &p) < 0)
@@ -183,7 +200,8 @@ static int format_lines(struct commit *c, struct sc_err *err)
 
 	c->lead = SC_BLOCK_HEAD + c->log->ext.len;
 	sc_bytes_clear(out);
-	if (sc_bytes_reserve(out, c->lead + rows->text.len + rows->count * (SC_LINE_HEAD_MAX + TAIL_LEN)) < 0)
+	if (sc_bytes_reserve(out, c->lead + rows->text.len +
+					  rows->count * (SC_LINE_HEAD_MAX + TAIL_LEN)) < 0)
 		return sc_err_nomem(err, "cannot append");
 	if (c->log->ext.len)
 		memcpy(out->data + SC_BLOCK_HEAD, c->log->ext.data, c->log->ext.len);
@@ -206,7 +224,8 @@ static size_t line_len(const struct sc_log_rows *rows, uint64_t first, size_t i)
 {
 	char head[SC_LINE_HEAD_MAX];
 
-	return sc_line_head(head, rows->offsets ? rows->offsets[i] : first + i) + rows->lens[i] + TAIL_LEN;
+	return sc_line_head(head, rows->offsets ? rows->offsets[i] : first + i) + rows->lens[i] +
+	       TAIL_LEN;
 }
 
 /* A look-up entry, noted for the index: every SC_SPARSE_BYTES or so. */
@@ -266,7 +285,8 @@ static int write_blocks(struct commit *c, int64_t now_us, struct sc_err *err)
 		} else {
 			do {
 				len += line_len(rows, c->first, row++);
-			} while (row < rows->count && len + line_len(rows, c->first, row) <= SC_BLOCK_BODY_MAX);
+			} while (row < rows->count &&
+				 len + line_len(rows, c->first, row) <= SC_BLOCK_BODY_MAX);
 		}
 		block.first = rows->offsets ? rows->offsets[from] : c->first + from;
 		block.last = rows->offsets ? rows->offsets[row - 1] : c->first + row - 1;
@@ -280,9 +300,11 @@ static int write_blocks(struct commit *c, int64_t now_us, struct sc_err *err)
 	return rc;
 }
 
-static int put_journal(struct commit *c, uint64_t name, const struct sc_journal_entry *entry, struct sc_err *err)
+static int put_journal(struct commit *c, uint64_t name, const struct sc_journal_entry *entry,
+		       struct sc_err *err)
 {
-	return sc_kv_put(c->txn, SC_T_JOURNALS, sc_u64_key(&name), sc_span((const char *)entry, sizeof(*entry)), err);
+	return sc_kv_put(c->txn, SC_T_JOURNALS, sc_u64_key(&name),
+			 sc_span((const char *)entry, sizeof(*entry)), err);
 }
 
 /* A new journal: at the size that the log asks for, or because a sync of the old one failed. */
@@ -290,7 +312,8 @@ static int rotate(struct commit *c, struct sc_err *err)
 {
 	struct sc_state *s = &c->state;
 	struct sc_bytes *ext = &c->log->ext;
-	struct sc_journal_entry done = { .end = s->end }, begun = { .rows = s->rows, .bytes = s->bytes };
+	struct sc_journal_entry done = { .end = s->end },
+				begun = { .rows = s->rows, .bytes = s->bytes };
 	struct sc_place place = { s->next, 0, s->rows, s->bytes, s->last_us };
 	uint64_t old = s->journal, name = s->next;
 	struct sc_span value;
@@ -311,7 +334,8 @@ static int rotate(struct commit *c, struct sc_err *err)
 	if (rc == 0)
 		rc = put_journal(c, name, &begun, err);
 	if (rc == 0)
-		rc = sc_kv_put(c->txn, SC_T_BLOCKS, sc_u64_key(&name), sc_span((const char *)&place, sizeof(place)), err);
+		rc = sc_kv_put(c->txn, SC_T_BLOCKS, sc_u64_key(&name),
+			       sc_span((const char *)&place, sizeof(place)), err);
 	s->suspect = 0;
 	return rc;
 }
@@ -333,15 +357,21 @@ static int put_index(struct commit *c, struct sc_err *err)
 	struct sc_ext ext;
 	int rc = 0;
 
-	for (size_t at = 0; rc == 0 && at < places->len; at += sizeof(uint64_t) + sizeof(struct sc_place))
+	for (size_t at = 0; rc == 0 && at < places->len;
+	     at += sizeof(uint64_t) + sizeof(struct sc_place))
 		rc = sc_kv_put(c->txn, SC_T_BLOCKS, sc_span(places->data + at, sizeof(uint64_t)),
-			       sc_span(places->data + at + sizeof(uint64_t), sizeof(struct sc_place)), err);
+			       sc_span(places->data + at + sizeof(uint64_t),
+				       sizeof(struct sc_place)),
+			       err);
 	while (rc == 0 && sc_ext_next(&exts, &ext))
 		rc = sc_source_apply(c->txn, &ext, err);
 	return rc;
 }
 
-/* A sync failed: nobody may take the journal's end for granted any more, in this process or another. */
+/*
+ * A sync failed: nobody may take the journal's end for granted any more, in this process or
+ * another.
+ */
 static void suspect(struct commit *c)
 {
 	struct sc_state state;
@@ -391,8 +421,8 @@ static int commit_rows(struct commit *c, int64_t now_us, struct sc_err *err)
 	return put_index(c, err);
 }
 
-int sc_log_append(struct sc_log *log, const struct sc_log_rows *rows, struct sc_log_commit *ret_commit,
-		  struct sc_err *err)
+int sc_log_append(struct sc_log *log, const struct sc_log_rows *rows,
+		  struct sc_log_commit *ret_commit, struct sc_err *err)
 {
 	struct commit c = { .log = log, .rows = rows };
 	struct sc_producer dup = { 0 };
@@ -407,7 +437,9 @@ int sc_log_append(struct sc_log *log, const struct sc_log_rows *rows, struct sc_
 	if (rc != 0) {
 		sc_index_abort(log, &c.txn);
 		if (rc == 1)
-			*ret_commit = (struct sc_log_commit){ .first = dup.first, .last = dup.last, .duplicate = true };
+			*ret_commit = (struct sc_log_commit){ .first = dup.first,
+							      .last = dup.last,
+							      .duplicate = true };
 		return rc < 0 ? rc : 0;
 	}
 	now_us = sc_wall_us();
@@ -424,7 +456,9 @@ int sc_log_append(struct sc_log *log, const struct sc_log_rows *rows, struct sc_
 		return rc;
 	}
 	*ret_commit = (struct sc_log_commit){
-		.first = c.first, .last = c.last, .appended_us = now_us,
+		.first = c.first,
+		.last = c.last,
+		.appended_us = now_us,
 		.lines = sc_span(log->out.data + c.lead, log->out.len - c.lead),
 	};
 	return 0;

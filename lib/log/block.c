@@ -10,8 +10,16 @@
 const char sc_block_magic[SC_BLOCK_MAGIC_LEN] = "\xffSCJBLK\x01";
 
 enum {
-	AT_HASH = 8, AT_PREV = 24, AT_FIRST = 40, AT_LAST = 48, AT_TIME = 56, AT_COMMIT = 64, AT_ROWS = 72,
-	AT_BODY = 76, AT_EXT = 80, AT_FLAGS = 84
+	AT_HASH = 8,
+	AT_PREV = 24,
+	AT_FIRST = 40,
+	AT_LAST = 48,
+	AT_TIME = 56,
+	AT_COMMIT = 64,
+	AT_ROWS = 72,
+	AT_BODY = 76,
+	AT_EXT = 80,
+	AT_FLAGS = 84
 };
 #define HASHED_FROM AT_PREV
 #define FLAG_MORE 1u
@@ -71,11 +79,16 @@ bool sc_block_parse(const char *data, struct sc_block *ret_block)
 	b.body_len = get32(data + AT_BODY);
 	b.ext_len = get32(data + AT_EXT);
 	b.more = get32(data + AT_FLAGS) & FLAG_MORE;
-	/* a body is at most SC_BLOCK_BODY_MAX, or one longer line; a line "[1,0]" and LF is 6 bytes */
+	/*
+	 * a body is at most SC_BLOCK_BODY_MAX, or one longer line; a line "[1,0]" and LF is 6
+	 * bytes
+	 */
 	if (b.first == 0 || b.ext_len > SC_BLOCK_EXT_MAX || b.body_len > SC_MESSAGE_MAX + 64 ||
-	    (b.body_len > SC_BLOCK_BODY_MAX && b.rows != 1) || b.body_len / 6 < b.rows || (b.body_len && !b.rows))
+	    (b.body_len > SC_BLOCK_BODY_MAX && b.rows != 1) || b.body_len / 6 < b.rows ||
+	    (b.body_len && !b.rows))
 		return false;
-	if (b.last + 1 < b.first + b.rows || (b.rows == 0 && b.last + 1 != b.first) || b.last == UINT64_MAX)
+	if (b.last + 1 < b.first + b.rows || (b.rows == 0 && b.last + 1 != b.first) ||
+	    b.last == UINT64_MAX)
 		return false;
 	*ret_block = b;
 	return true;
@@ -133,7 +146,9 @@ bool sc_hash_parse(struct sc_span text, struct sc_hash *ret_hash)
 		return false;
 	for (size_t i = 0; i < text.len; i++) {
 		char c = text.data[i];
-		int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+		int digit = c >= '0' && c <= '9'   ? c - '0'
+			    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+						   : -1;
 
 		if (digit < 0)
 			return false;
@@ -144,7 +159,8 @@ bool sc_hash_parse(struct sc_span text, struct sc_hash *ret_hash)
 }
 
 /* An extension: u32 kind, u32 length of what follows, numbers, then a name to the end. */
-static int put_ext(struct sc_bytes *out, uint32_t kind, const uint64_t *numbers, size_t count, struct sc_span name)
+static int put_ext(struct sc_bytes *out, uint32_t kind, const uint64_t *numbers, size_t count,
+		   struct sc_span name)
 {
 	char head[EXT_HEAD + 6 * 8];
 	size_t len = EXT_HEAD + count * 8;
@@ -161,7 +177,8 @@ static int put_ext(struct sc_bytes *out, uint32_t kind, const uint64_t *numbers,
 
 int sc_ext_put_anchor(struct sc_bytes *out, const struct sc_anchor *anchor)
 {
-	uint64_t numbers[] = { anchor->rows, anchor->bytes, anchor->prev_journal, anchor->prev_end };
+	uint64_t numbers[] = { anchor->rows, anchor->bytes, anchor->prev_journal,
+			       anchor->prev_end };
 
 	return put_ext(out, SC_EXT_ANCHOR, numbers, 4, anchor->stream_id);
 }
@@ -180,7 +197,9 @@ int sc_ext_put_producer(struct sc_bytes *out, struct sc_span name, const struct 
 
 static bool read_ext(uint32_t kind, const char *data, size_t len, struct sc_ext *ret_ext)
 {
-	static const size_t counts[] = { [SC_EXT_ANCHOR] = 4, [SC_EXT_SOURCE] = 1, [SC_EXT_PRODUCER] = 6 };
+	static const size_t counts[] = {
+		[SC_EXT_ANCHOR] = 4, [SC_EXT_SOURCE] = 1, [SC_EXT_PRODUCER] = 6
+	};
 	uint64_t n[6] = { 0 };
 	size_t count;
 

@@ -40,14 +40,23 @@ static inline size_t sc_block_size(const struct sc_block *b)
 	return SC_BLOCK_HEAD + (size_t)b->ext_len + b->body_len;
 }
 
-/* A header whose numbers fit together; its hash is not looked at. DATA holds at least SC_BLOCK_HEAD bytes. */
+/*
+ * A header whose numbers fit together; its hash is not looked at. DATA holds at least
+ * SC_BLOCK_HEAD bytes.
+ */
 bool sc_block_parse(const char *data, struct sc_block *ret_block);
 /* DATA is the whole block: is it what was written? */
 bool sc_block_check(const char *data, const struct sc_block *block);
-/* Write the header in front of extensions and body that stand at DATA + SC_BLOCK_HEAD; fills block->hash. */
+/*
+ * Write the header in front of extensions and body that stand at DATA + SC_BLOCK_HEAD; fills
+ * block->hash.
+ */
 void sc_block_seal(char *data, struct sc_block *block);
 
-/* What the first block of a log chains to: a hash of the stream's id, so that a foreign journal never fits. */
+/*
+ * What the first block of a log chains to: a hash of the stream's id, so that a foreign journal
+ * never fits.
+ */
 struct sc_hash sc_block_genesis(const char *stream_id);
 bool sc_hash_same(const struct sc_hash *a, const struct sc_hash *b);
 void sc_hash_text(const struct sc_hash *hash, char ret_text[2 * SC_HASH_LEN + 1]);

@@ -14,8 +14,8 @@ struct sc_span sc_u64_key(const uint64_t *key)
 }
 
 /* The anchor of a journal, as a place. */
-static int anchor_place(struct sc_log *log, uint64_t name, struct sc_place *ret_place, struct sc_anchor *ret_anchor,
-			struct sc_err *err)
+static int anchor_place(struct sc_log *log, uint64_t name, struct sc_place *ret_place,
+			struct sc_anchor *ret_anchor, struct sc_err *err)
 {
 	struct sc_walk walk;
 	struct sc_block block;
@@ -31,7 +31,8 @@ static int anchor_place(struct sc_log *log, uint64_t name, struct sc_place *ret_
 	rc = sc_walk_next(&walk, SC_WALK_CHECK, &block, &data, err);
 	exts = rc == 1 ? sc_span(data + SC_BLOCK_HEAD, block.ext_len) : sc_span(NULL, 0);
 	if (rc == 1 && sc_ext_next(&exts, &ext) && ext.kind == SC_EXT_ANCHOR) {
-		*ret_place = (struct sc_place){ name, 0, ext.anchor.rows, ext.anchor.bytes, block.appended_us };
+		*ret_place = (struct sc_place){ name, 0, ext.anchor.rows, ext.anchor.bytes,
+						block.appended_us };
 		if (ret_anchor) {
 			*ret_anchor = ext.anchor;
 			ret_anchor->stream_id = sc_span(NULL, 0);
@@ -45,7 +46,8 @@ static int anchor_place(struct sc_log *log, uint64_t name, struct sc_place *ret_
 	return rc;
 }
 
-static int place_from_files(struct sc_log *log, uint64_t offset, struct sc_place *ret_place, struct sc_err *err)
+static int place_from_files(struct sc_log *log, uint64_t offset, struct sc_place *ret_place,
+			    struct sc_err *err)
 {
 	struct sc_names names = { NULL, 0 };
 	uint64_t name = 0;
@@ -62,7 +64,8 @@ static int place_from_files(struct sc_log *log, uint64_t offset, struct sc_place
 	return rc < 0 ? rc : 1;
 }
 
-int sc_find_place(struct sc_log *log, uint64_t offset, struct sc_place *ret_place, struct sc_err *err)
+int sc_find_place(struct sc_log *log, uint64_t offset, struct sc_place *ret_place,
+		  struct sc_err *err)
 {
 	struct sc_kv_txn *txn = NULL;
 	struct sc_kv_cursor *cursor = NULL;
@@ -81,15 +84,16 @@ int sc_find_place(struct sc_log *log, uint64_t offset, struct sc_place *ret_plac
 		if (value.len == sizeof(*ret_place))
 			memcpy(ret_place, value.data, sizeof(*ret_place));
 		else
-			rc = sc_err_set(err, SC_E_DATA, "cannot read the index", "an entry has another size");
+			rc = sc_err_set(err, SC_E_DATA, "cannot read the index",
+					"an entry has another size");
 	}
 	sc_kv_cursor_close(cursor);
 	sc_kv_abort(&txn);
 	return rc;
 }
 
-static int journal_from_files(struct sc_log *log, uint64_t name, uint64_t *ret_end, uint64_t *ret_next,
-			      struct sc_err *err)
+static int journal_from_files(struct sc_log *log, uint64_t name, uint64_t *ret_end,
+			      uint64_t *ret_next, struct sc_err *err)
 {
 	struct sc_names names = { NULL, 0 };
 	struct sc_place place;
@@ -115,8 +119,8 @@ static int journal_from_files(struct sc_log *log, uint64_t name, uint64_t *ret_e
 	return rc;
 }
 
-int sc_find_journal(struct sc_log *log, const struct sc_state *state, uint64_t name, uint64_t *ret_end,
-		    uint64_t *ret_next, struct sc_err *err)
+int sc_find_journal(struct sc_log *log, const struct sc_state *state, uint64_t name,
+		    uint64_t *ret_end, uint64_t *ret_next, struct sc_err *err)
 {
 	struct sc_kv_txn *txn = NULL;
 	struct sc_kv_cursor *cursor = NULL;
@@ -157,10 +161,15 @@ int sc_find_journal(struct sc_log *log, const struct sc_state *state, uint64_t n
 	return 0;
 }
 
-/* Inside one block: how many rows and bytes of lines stand before OFFSET, and the offset of the row found there. */
-static void find_line(const char *data, const struct sc_block *block, uint64_t offset, struct sc_found *found)
+/*
+ * Inside one block: how many rows and bytes of lines stand before OFFSET, and the offset of the
+ * row found there.
+ */
+static void find_line(const char *data, const struct sc_block *block, uint64_t offset,
+		      struct sc_found *found)
 {
-	const char *body = data + SC_BLOCK_HEAD + block->ext_len, *at = body, *end = body + block->body_len;
+	const char *body = data + SC_BLOCK_HEAD + block->ext_len, *at = body,
+		   *end = body + block->body_len;
 
 	found->offset = block->first;
 	while (at < end) {
@@ -178,9 +187,12 @@ static void find_line(const char *data, const struct sc_block *block, uint64_t o
 	found->bytes += (uint64_t)(at - body);
 }
 
-/* From PLACE on to the first block that holds a row at or above OFFSET. 1, or 0 at the journal's end. */
-static int find_in_journal(struct sc_log *log, const struct sc_place *place, uint64_t end, uint64_t offset,
-			   struct sc_found *ret_found, struct sc_err *err)
+/*
+ * From PLACE on to the first block that holds a row at or above OFFSET. 1, or 0 at the journal's
+ * end.
+ */
+static int find_in_journal(struct sc_log *log, const struct sc_place *place, uint64_t end,
+			   uint64_t offset, struct sc_found *ret_found, struct sc_err *err)
 {
 	struct sc_walk walk;
 	struct sc_block block = { .last = 0 };
@@ -200,7 +212,8 @@ static int find_in_journal(struct sc_log *log, const struct sc_place *place, uin
 		if (rc != 1)
 			break;
 		if (block.rows && block.last >= offset) {
-			found.block = (struct sc_place){ place->journal, at, found.rows, found.bytes, block.appended_us };
+			found.block = (struct sc_place){ place->journal, at, found.rows,
+							 found.bytes, block.appended_us };
 			walk.pos = at;
 			rc = sc_walk_next(&walk, SC_WALK_CHECK, &block, &data, err);
 			if (rc == 1)
@@ -221,8 +234,8 @@ static int find_in_journal(struct sc_log *log, const struct sc_place *place, uin
 	return rc;
 }
 
-int sc_find_row(struct sc_log *log, const struct sc_state *state, uint64_t offset, struct sc_found *ret_found,
-		struct sc_err *err)
+int sc_find_row(struct sc_log *log, const struct sc_state *state, uint64_t offset,
+		struct sc_found *ret_found, struct sc_err *err)
 {
 	struct sc_place place;
 	uint64_t end, next;
@@ -257,7 +270,10 @@ int sc_log_offset_at(struct sc_log *log, int64_t when_us, uint64_t *ret_offset, 
 
 	if (rc < 0)
 		return rc;
-	/* invariant: every row below LOW is older than WHEN; the row found at HIGH is not, or HIGH is the frontier */
+	/*
+	 * invariant: every row below LOW is older than WHEN; the row found at HIGH is not, or
+	 * HIGH is the frontier
+	 */
 	low = state.first ? state.first : state.next;
 	high = state.next;
 	if (state.last_us < when_us)

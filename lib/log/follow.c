@@ -1,8 +1,9 @@
 /*
  * follow.c: notice of new commits.
  *
- * Each commit overwrites index.state last, when its rows can be seen already; a write to index.mdb would be noticed before that.
- * The folder is watched for a new index.state, which a rebuild makes.
+ * Each commit overwrites index.state last, when its rows can be seen already; a write to
+ * index.mdb would be noticed before that. The folder is watched for a new index.state, which a
+ * rebuild makes.
  */
 #include "log/follow.h"
 
@@ -25,7 +26,7 @@ struct sc_follow {
 	struct sc_log *log;
 	int fd;
 	int state_watch;
-	uint64_t seen;       /* commits */
+	uint64_t seen; /* commits */
 };
 
 static void watch_state(struct sc_follow *f)
@@ -92,8 +93,9 @@ void sc_follow_clear(struct sc_follow *f)
 		for (const char *at = buf; at < buf + n;) {
 			const struct inotify_event *event = (const void *)at;
 
-			if (event->wd == f->state_watch ? event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED)
-							: event->len && !strcmp(event->name, SC_STATE_FILE))
+			if (event->wd == f->state_watch
+				    ? event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED)
+				    : event->len && !strcmp(event->name, SC_STATE_FILE))
 				again = true;
 			at += sizeof(*event) + event->len;
 		}
@@ -118,7 +120,8 @@ int sc_follow_wait(struct sc_follow *f, int stop_fd, int wait_ms, struct sc_err 
 	int64_t end_us = sc_mono_us() + (int64_t)wait_ms * 1000;
 
 	for (;;) {
-		struct pollfd fds[2] = { { .fd = f->fd, .events = POLLIN }, { .fd = stop_fd, .events = POLLIN } };
+		struct pollfd fds[2] = { { .fd = f->fd, .events = POLLIN },
+					 { .fd = stop_fd, .events = POLLIN } };
 		int64_t left_ms = wait_ms < 0 ? INT_MAX : (end_us - sc_mono_us() + 999) / 1000;
 		int rc, n, ms = sc_follow_poll_ms(f);
 

@@ -20,7 +20,10 @@ void sc_follow_close(struct sc_follow *follow);
 int sc_follow_fd(const struct sc_follow *follow);       /* to poll for reading; -1 when it can only poll by time */
 int sc_follow_poll_ms(const struct sc_follow *follow);  /* look again after so long at the latest */
 void sc_follow_clear(struct sc_follow *follow);         /* take what is readable */
-/* Wait until the log may have grown, STOP_FD is readable (-1 = none), or WAIT_MS passed (-1 = for ever). 1 grown, 0 otherwise. */
+/*
+ * Wait until the log may have grown, STOP_FD is readable (-1 = none), or WAIT_MS passed (-1 = for
+ * ever). 1 grown, 0 otherwise.
+ */
 int sc_follow_wait(struct sc_follow *follow, int stop_fd, int wait_ms, struct sc_err *err);
 
 #endif

@@ -1,10 +1,11 @@
 /*
  * index.c: the index (LMDB) and its published state: opening, trusting, locking, rebuilding.
  *
- * index.state is one record that each commit overwrites last: the frontier for readers (who need no transaction and no right to write
- * for it), what a follower waits on, and the proof that index.mdb can be trusted: it names the boot, the log and the inode. LMDB without
- * sync is safe against killed processes but not against power cuts, and a copied or restored one may be torn, so an
- * index that the record does not vouch for is never opened but rebuilt from the journals.
+ * index.state is one record that each commit overwrites last: the frontier for readers (who need
+ * no transaction and no right to write for it), what a follower waits on, and the proof that
+ * index.mdb can be trusted: it names the boot, the log and the inode. LMDB without sync is safe
+ * against killed processes but not against power cuts, and a copied or restored one may be torn,
+ * so an index that the record does not vouch for is never opened but rebuilt from the journals.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +45,10 @@ static uint64_t record_check(const struct record *r)
 	return XXH3_64bits(r, offsetof(struct record, check));
 }
 
-/* true: a whole record. A writer may be overwriting it under us: look again, the write takes no time. */
+/*
+ * true: a whole record. A writer may be overwriting it under us: look again, the write takes no
+ * time.
+ */
 static bool read_record(int fd, struct record *ret_record)
 {
 	for (int i = 0; i < TRIES; i++) {
@@ -169,8 +173,10 @@ static int open_state(struct sc_log *log, struct record *ret_record, struct sc_e
 	       (uint64_t)st.st_ino == ret_record->ino;
 }
 
-/* Does a whole commit that chains to the index's end stand behind it, or a journal that it does not know? Then the
- * index is older than the files (restored from a backup). */
+/*
+ * Does a whole commit that chains to the index's end stand behind it, or a journal that it does
+ * not know? Then the index is older than the files (restored from a backup).
+ */
 static int index_is_behind(struct sc_log *log, const struct sc_state *state, struct sc_err *err)
 {
 	struct sc_names names = { NULL, 0 };
@@ -284,8 +290,10 @@ static int try_open(struct sc_log *log, struct sc_err *err)
 	return check_index(log, &record, err);
 }
 
-/* No index of this boot, and no right to make one: read the files as they are. Valid only as long as nobody appends,
- * and whoever appends makes an index first. */
+/*
+ * No index of this boot, and no right to make one: read the files as they are. Valid only as long
+ * as nobody appends, and whoever appends makes an index first.
+ */
 static int open_scanned(struct sc_log *log, struct sc_err *err)
 {
 	struct sc_recovery r = { .txn = NULL };
@@ -355,7 +363,10 @@ int sc_index_open(struct sc_log *log, struct sc_err *err)
 	return rc < 0 ? rc : 0;
 }
 
-/* What the old record says was acknowledged must be in the files: a lower bound, whatever boot it is from. */
+/*
+ * What the old record says was acknowledged must be in the files: a lower bound, whatever boot it
+ * is from.
+ */
 static int check_bound(struct sc_log *log, struct sc_recovery *r, struct sc_err *err)
 {
 	struct record old;
@@ -411,7 +422,10 @@ static int swap_index(struct sc_log *log, const char *from, struct sc_err *err)
 	sc_log_file(log, path, SC_INDEX_FILE);
 	if (sc_sys_rename(from, path) < 0)
 		goto failed;
-	/* a lock file belongs to one data file: processes that hold the old one keep it, and see that it is not named any more */
+	/*
+	 * a lock file belongs to one data file: processes that hold the old one keep it, and see
+	 * that it is not named any more
+	 */
 	sc_log_file(log, lock_path, SC_INDEX_FILE "-lock");
 	if (sc_sys_unlink(lock_path) < 0 && errno != ENOENT)
 		goto failed;
@@ -570,8 +584,11 @@ int sc_index_end(struct sc_log *log, struct sc_kv_txn **txn, const struct sc_sta
 	else
 		sc_kv_abort(txn);
 	if (rc < 0) {
-		/* The rows are on disk, and the index may or may not know them: nothing is taken back. They were not acknowledged; the next
-		 * append takes their place, or the next open takes them. The environment is opened anew. */
+		/*
+		 * The rows are on disk, and the index may or may not know them: nothing is taken
+		 * back. They were not acknowledged; the next append takes their place, or the
+		 * next open takes them. The environment is opened anew.
+		 */
 		sc_index_close(log);
 	} else if (publish(log, state, err) < 0) {
 		char path[PATH_MAX];

@@ -29,7 +29,8 @@ static int refuse_line(struct sc_intake *in, struct sc_span line, bool whole)
 		sc_err_on(in->err, "line", number);
 		sc_err_field_int(in->err, "line", (int64_t)in->result->lines);
 		if (!in->err->next[0])
-			sc_err_next(in->err, "mend it, or set such lines aside with --skip-bad FILE");
+			sc_err_next(in->err,
+				    "mend it, or set such lines aside with --skip-bad FILE");
 		return SC_E_DATA;
 	}
 	rc = sc_write_all(in->o->bad_fd, line.data, line.len, in->o->bad_name, in->err);
@@ -41,13 +42,19 @@ static int refuse_line(struct sc_intake *in, struct sc_span line, bool whole)
 
 static int too_long(struct sc_intake *in, size_t len)
 {
-	sc_err_set(in->err, SC_E_DATA, "cannot append", "the message is %s%zu bytes long; the limit of this log is %llu",
-		   in->discard ? "more than " : "", len, (unsigned long long)sc_log_message_max(*in->log));
-	sc_err_next(in->err, "create the log with a larger --max-message, or set such lines aside with --skip-bad FILE");
+	sc_err_set(in->err, SC_E_DATA, "cannot append",
+		   "the message is %s%zu bytes long; the limit of this log is %llu",
+		   in->discard ? "more than " : "", len,
+		   (unsigned long long)sc_log_message_max(*in->log));
+	sc_err_next(in->err, "create the log with a larger --max-message, or set such lines aside "
+			     "with --skip-bad FILE");
 	return SC_E_DATA;
 }
 
-/* Is the line a pair, and which message is in it? 1 yes; 0 it is a bare row; SC_E_DATA it had to be one. */
+/*
+ * Is the line a pair, and which message is in it? 1 yes; 0 it is a bare row; SC_E_DATA it had to
+ * be one.
+ */
 static int take_pair(struct sc_intake *in, struct sc_span text, struct sc_line *pair)
 {
 	enum sc_pairs how = in->o->pairs;
@@ -57,10 +64,13 @@ static int take_pair(struct sc_intake *in, struct sc_span text, struct sc_line *
 	if (!sc_line_parse(text, false, pair)) {
 		if (how == SC_PAIRS_AUTO)
 			return 0;
-		return sc_err_set(in->err, SC_E_DATA, "cannot append", "it is not a pair [offset,msg], as --source, --mirror and --pairs need");
+		return sc_err_set(
+			in->err, SC_E_DATA, "cannot append",
+			"it is not a pair [offset,msg], as --source, --mirror and --pairs need");
 	}
 	if (pair->null_offset && (in->o->source || in->o->mirror))
-		return sc_err_set(in->err, SC_E_DATA, "cannot append", "its offset is null: it is from a stream that is not durable");
+		return sc_err_set(in->err, SC_E_DATA, "cannot append",
+				  "its offset is null: it is from a stream that is not durable");
 	return 1;
 }
 
@@ -82,7 +92,8 @@ static int project(struct sc_intake *in, struct sc_span msg, struct sc_batch *b)
 	return rc;
 }
 
-static int add_row(struct sc_intake *in, struct sc_batch *b, size_t before, const struct sc_line *pair, bool is_pair)
+static int add_row(struct sc_intake *in, struct sc_batch *b, size_t before,
+		   const struct sc_line *pair, bool is_pair)
 {
 	if (b->count == b->cap) {
 		size_t cap = b->cap ? b->cap * 2 : 1024;
@@ -121,7 +132,8 @@ static int take_line(struct sc_intake *in, struct sc_span raw)
 	if (is_pair < 0)
 		return refuse_line(in, raw, true);
 	if (is_pair && in->o->source && pair.offset <= in->source_at) {
-		in->result->skipped++; /* it is there already: that is what makes a chain exactly-once */
+		in->result
+			->skipped++; /* it is there already: that is what makes a chain exactly-once */
 		return 0;
 	}
 	rc = project(in, is_pair ? pair.msg : text, b);
@@ -141,7 +153,10 @@ static bool batch_full(const struct sc_intake *in)
 	return b->text.len >= SC_BATCH_BYTES || b->count >= in->batch_rows;
 }
 
-/* A line without end is longer than any message may be: the rest of it goes where refused lines go. */
+/*
+ * A line without end is longer than any message may be: the rest of it goes where refused lines
+ * go.
+ */
 static int discard_some(struct sc_intake *in, struct sc_span text, bool ends)
 {
 	int rc;
@@ -167,7 +182,9 @@ static int take_lines(struct sc_intake *in)
 	while (rc == 0 && !batch_full(in) && in->at < in->raw.len) {
 		const char *from = in->raw.data + in->at;
 		size_t left = in->raw.len - in->at;
-		const char *lf = in->searched < left ? memchr(from + in->searched, '\n', left - in->searched) : NULL;
+		const char *lf = in->searched < left
+					 ? memchr(from + in->searched, '\n', left - in->searched)
+					 : NULL;
 		size_t len = lf ? (size_t)(lf - from) : left;
 
 		if (in->discard) {
@@ -213,8 +230,8 @@ static int read_some(struct sc_intake *in)
 enum { AT_IN, AT_STOP, AT_OUT, AT_DONE, AT_COUNT };
 
 /*
- * Wait for input, a stop, the committer or a reader of ours that left. With MS = 0 only look. The input may be a file, for which poll says
- * "readable".
+ * Wait for input, a stop, the committer or a reader of ours that left. With MS = 0 only look. The
+ * input may be a file, for which poll says "readable".
  */
 static int wait_some(struct sc_intake *in, bool want_input, int ms, struct pollfd fds[AT_COUNT])
 {
@@ -242,7 +259,10 @@ static int wait_some(struct sc_intake *in, bool want_input, int ms, struct pollf
 	return 0;
 }
 
-/* Give the filled batch to be committed, here if it is small and nobody is at it, else in the thread. */
+/*
+ * Give the filled batch to be committed, here if it is small and nobody is at it, else in the
+ * thread.
+ */
 static int hand_over(struct sc_intake *in)
 {
 	int rc = sc_intake_settle(in);
@@ -309,8 +329,8 @@ static bool all_taken(const struct sc_intake *in)
 	return in->ended && in->at == in->raw.len && in->batches[in->fill].count == 0;
 }
 
-int sc_intake_run(struct sc_log **log, const struct sc_intake_options *options, struct sc_intake_result *ret_result,
-		  struct sc_err *err)
+int sc_intake_run(struct sc_log **log, const struct sc_intake_options *options,
+		  struct sc_intake_result *ret_result, struct sc_err *err)
 {
 	struct sc_intake in = { .log = log, .o = options, .result = ret_result };
 	struct sc_err own;

@@ -52,7 +52,10 @@ struct sc_intake_result {
 	bool stopped;              /* by stop_fd */
 };
 
-/* Until the end of input, a refused line, an error or a stop. *LOG may be replaced. RESULT is filled also on failure. */
+/*
+ * Until the end of input, a refused line, an error or a stop. *LOG may be replaced. RESULT is
+ * filled also on failure.
+ */
 int sc_intake_run(struct sc_log **log, const struct sc_intake_options *options, struct sc_intake_result *ret_result,
 		  struct sc_err *err);
 

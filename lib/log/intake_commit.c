@@ -18,7 +18,8 @@ static bool is_full_disk(const struct sc_err *err)
 }
 
 /* Append; with wait_space a full disk is waited for. */
-static int append(struct sc_intake *in, const struct sc_log_rows *rows, struct sc_log_commit *commit, struct sc_err *err)
+static int append(struct sc_intake *in, const struct sc_log_rows *rows,
+		  struct sc_log_commit *commit, struct sc_err *err)
 {
 	bool said = false;
 
@@ -42,7 +43,8 @@ static int append(struct sc_intake *in, const struct sc_log_rows *rows, struct s
 			if (in->retired)
 				sc_log_close(*in->log);
 			else
-				in->retired = *in->log; /* rows are checked with its schema meanwhile */
+				in->retired =
+					*in->log; /* rows are checked with its schema meanwhile */
 			*in->log = again;
 		}
 	}
@@ -52,8 +54,11 @@ static int commit_batch(struct sc_intake *in, struct sc_batch *b, struct sc_err 
 {
 	struct sc_log_commit commit;
 	struct sc_log_rows rows = {
-		.text = sc_span(b->text.data, b->text.len), .lens = b->lens, .count = b->count,
-		.offsets = in->o->mirror ? b->offsets : NULL, .if_next = in->if_next,
+		.text = sc_span(b->text.data, b->text.len),
+		.lens = b->lens,
+		.count = b->count,
+		.offsets = in->o->mirror ? b->offsets : NULL,
+		.if_next = in->if_next,
 	};
 	int rc;
 
@@ -67,15 +72,18 @@ static int commit_batch(struct sc_intake *in, struct sc_batch *b, struct sc_err 
 		return rc;
 	}
 	if (in->if_next)
-		in->if_next = commit.last + 1; /* the rows follow each other without another's between them */
+		in->if_next = commit.last +
+			      1; /* the rows follow each other without another's between them */
 	in->result->rows += b->count;
 	in->result->commits++;
 	in->result->last = commit.last;
 	sc_bytes_clear(&b->text);
 	b->count = 0;
 	if (in->o->out_fd >= 0 && !in->out_failed &&
-	    sc_write_all(in->o->out_fd, commit.lines.data, commit.lines.len, "standard output", &in->out_err) < 0)
-		in->out_failed = true; /* the rows stand; what was taken besides is still to be committed */
+	    sc_write_all(in->o->out_fd, commit.lines.data, commit.lines.len, "standard output",
+			 &in->out_err) < 0)
+		in->out_failed =
+			true; /* the rows stand; what was taken besides is still to be committed */
 	return 0;
 }
 

@@ -17,15 +17,16 @@ static const char zeros[ZERO_STEP_MIN];
 void sc_journal_path(const struct sc_log *log, uint64_t name, char ret_path[PATH_MAX])
 {
 	/* the log's own path was checked to leave room when it was opened */
-	snprintf(ret_path, PATH_MAX, "%s/journal/%020llu.journal", log->path, (unsigned long long)name);
+	snprintf(ret_path, PATH_MAX, "%s/journal/%020llu.journal", log->path,
+		 (unsigned long long)name);
 }
 
 static bool parse_name(const char *text, uint64_t *ret_name)
 {
 	size_t len = strlen(text);
 
-	return len == 28 && strcmp(text + 20, ".journal") == 0 && sc_u64_parse(sc_span(text, 20), ret_name) &&
-	       *ret_name > 0;
+	return len == 28 && strcmp(text + 20, ".journal") == 0 &&
+	       sc_u64_parse(sc_span(text, 20), ret_name) && *ret_name > 0;
 }
 
 static int compare(const void *a, const void *b)
@@ -50,7 +51,8 @@ static int read_names(DIR *dir, struct sc_names *names, uint64_t *strangers, str
 			continue;
 		}
 		if (names->count == cap) {
-			uint64_t *more = sc_realloc(names->items, (cap = cap ? cap * 2 : 64) * sizeof(*more));
+			uint64_t *more = sc_realloc(names->items,
+						    (cap = cap ? cap * 2 : 64) * sizeof(*more));
 
 			if (!more)
 				return sc_err_nomem(err, "cannot list the journals");
@@ -63,7 +65,8 @@ static int read_names(DIR *dir, struct sc_names *names, uint64_t *strangers, str
 	return 0;
 }
 
-int sc_journal_list(const struct sc_log *log, struct sc_names *ret_names, uint64_t *ret_strangers, struct sc_err *err)
+int sc_journal_list(const struct sc_log *log, struct sc_names *ret_names, uint64_t *ret_strangers,
+		    struct sc_err *err)
 {
 	char path[PATH_MAX];
 	struct sc_names names = { NULL, 0 };
@@ -101,7 +104,8 @@ void sc_journal_list_done(struct sc_names *names)
 	*names = (struct sc_names){ NULL, 0 };
 }
 
-int sc_journal_open(const struct sc_log *log, uint64_t name, bool write, int *ret_fd, struct sc_err *err)
+int sc_journal_open(const struct sc_log *log, uint64_t name, bool write, int *ret_fd,
+		    struct sc_err *err)
 {
 	char path[PATH_MAX];
 	int fd, code;
@@ -114,11 +118,14 @@ int sc_journal_open(const struct sc_log *log, uint64_t name, bool write, int *re
 		*ret_fd = fd;
 		return 0;
 	}
-	code = errno == ENOENT ? SC_E_NOLOG : errno == EACCES || errno == EPERM ? SC_E_NOAUTH : SC_E_IO;
+	code = errno == ENOENT                     ? SC_E_NOLOG
+	       : errno == EACCES || errno == EPERM ? SC_E_NOAUTH
+						   : SC_E_IO;
 	sc_err_sys(err, code, errno, write ? "cannot open for writing" : "cannot open");
 	sc_err_on(err, "journal", path);
 	if (code == SC_E_NOAUTH)
-		sc_err_next(err, "the file needs the right to %s for this user", write ? "read and write" : "read");
+		sc_err_next(err, "the file needs the right to %s for this user",
+			    write ? "read and write" : "read");
 	return code;
 }
 
@@ -175,7 +182,8 @@ int sc_journal_sync(struct sc_log *log, struct sc_err *err)
 	return sync_file(log, true, err);
 }
 
-int sc_journal_write(struct sc_log *log, const void *data, size_t len, uint64_t at, struct sc_err *err)
+int sc_journal_write(struct sc_log *log, const void *data, size_t len, uint64_t at,
+		     struct sc_err *err)
 {
 	char path[PATH_MAX];
 	int rc;
@@ -206,7 +214,8 @@ void sc_journal_ahead(struct sc_log *log, uint64_t at, size_t len)
 		step = ZERO_STEP_MAX;
 	to = at + len + step;
 	/* a full disk may still take the commit itself: what fails here shows there */
-	for (uint64_t pos = log->journal_size > at + len ? log->journal_size : at + len; pos < to;) {
+	for (uint64_t pos = log->journal_size > at + len ? log->journal_size : at + len;
+	     pos < to;) {
 		size_t n = to - pos < sizeof(zeros) ? (size_t)(to - pos) : sizeof(zeros);
 		ssize_t wrote = sc_sys_pwrite(log->journal_fd, zeros, n, (off_t)pos);
 
@@ -223,18 +232,25 @@ void sc_journal_wipe(struct sc_log *log, uint64_t at)
 		sc_sys_fdatasync(log->journal_fd);
 }
 
-/* The anchor block: what came before, and all sources and producers as they stand. Into log->out. */
+/*
+ * The anchor block: what came before, and all sources and producers as they stand. Into log->out.
+ */
 static int make_anchor(struct sc_log *log, const struct sc_state *state, struct sc_span checkpoint,
 		       struct sc_block *ret_block, struct sc_err *err)
 {
 	struct sc_anchor anchor = {
 		.stream_id = sc_span_str(log->settings.stream_id),
-		.rows = state->rows, .bytes = state->bytes,
-		.prev_journal = state->journal, .prev_end = state->end,
+		.rows = state->rows,
+		.bytes = state->bytes,
+		.prev_journal = state->journal,
+		.prev_end = state->end,
 	};
 	struct sc_block block = {
-		.prev = state->hash, .first = state->next, .last = state->next - 1,
-		.appended_us = state->last_us, .commit = state->commit,
+		.prev = state->hash,
+		.first = state->next,
+		.last = state->next - 1,
+		.appended_us = state->last_us,
+		.commit = state->commit,
 	};
 
 	sc_bytes_clear(&log->out);
@@ -242,17 +258,20 @@ static int make_anchor(struct sc_log *log, const struct sc_state *state, struct 
 		return sc_err_nomem(err, "cannot make a journal");
 	memset(log->out.data, 0, SC_BLOCK_HEAD);
 	log->out.len = SC_BLOCK_HEAD;
-	if (sc_ext_put_anchor(&log->out, &anchor) < 0 || sc_bytes_put(&log->out, checkpoint.data, checkpoint.len) < 0)
+	if (sc_ext_put_anchor(&log->out, &anchor) < 0 ||
+	    sc_bytes_put(&log->out, checkpoint.data, checkpoint.len) < 0)
 		return sc_err_nomem(err, "cannot make a journal");
 	if (log->out.len - SC_BLOCK_HEAD > SC_BLOCK_EXT_MAX)
-		return sc_err_set(err, SC_E_INTERNAL, "cannot make a journal", "the sources and producers take too much room");
+		return sc_err_set(err, SC_E_INTERNAL, "cannot make a journal",
+				  "the sources and producers take too much room");
 	block.ext_len = (uint32_t)(log->out.len - SC_BLOCK_HEAD);
 	sc_block_seal(log->out.data, &block);
 	*ret_block = block;
 	return 0;
 }
 
-int sc_journal_begin(struct sc_log *log, struct sc_state *state, struct sc_span checkpoint, struct sc_err *err)
+int sc_journal_begin(struct sc_log *log, struct sc_state *state, struct sc_span checkpoint,
+		     struct sc_err *err)
 {
 	char path[PATH_MAX], folder[PATH_MAX];
 	struct sc_block block = { .first = 0 };
@@ -261,11 +280,15 @@ int sc_journal_begin(struct sc_log *log, struct sc_state *state, struct sc_span 
 	if (rc < 0)
 		return rc;
 	sc_journal_path(log, state->next, path);
-	/* A file of that name can only be one that a process began to make and died, or whose first commit failed: no row in it was
-	 * acknowledged, since they all would be at or above the frontier. */
+	/*
+	 * A file of that name can only be one that a process began to make and died, or whose
+	 * first commit failed: no row in it was acknowledged, since they all would be at or above
+	 * the frontier.
+	 */
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 	if (fd < 0) {
-		rc = sc_err_sys(err, errno == EACCES || errno == EPERM ? SC_E_NOAUTH : SC_E_IO, errno, "cannot create");
+		rc = sc_err_sys(err, errno == EACCES || errno == EPERM ? SC_E_NOAUTH : SC_E_IO,
+				errno, "cannot create");
 		sc_err_on(err, "journal", path);
 		return rc;
 	}

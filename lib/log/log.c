@@ -26,13 +26,18 @@ int sc_log_err(const struct sc_log *log, struct sc_err *err)
 
 static int create_failed(struct sc_err *err, int errnum, const char *path)
 {
-	int code = sc_err_sys(err, errnum == EACCES || errnum == EPERM ? SC_E_NOAUTH : SC_E_CANTCREAT, errnum, "cannot create");
+	int code = sc_err_sys(err,
+			      errnum == EACCES || errnum == EPERM ? SC_E_NOAUTH : SC_E_CANTCREAT,
+			      errnum, "cannot create");
 
 	sc_err_on(err, "log", path);
 	return code;
 }
 
-/* The folder of a new log: made, or empty, or what a create left that was killed (no log.json and no rows). */
+/*
+ * The folder of a new log: made, or empty, or what a create left that was killed (no log.json and
+ * no rows).
+ */
 static int check_folder(const char *path, struct sc_err *err)
 {
 	char inner[PATH_MAX];
@@ -47,8 +52,8 @@ static int check_folder(const char *path, struct sc_err *err)
 	if (access(inner, F_OK) == 0)
 		reason = "it exists already";
 	while (!reason && (entry = readdir(dir))) {
-		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") && strcmp(entry->d_name, "journal") &&
-		    !sc_settings_leftover(entry->d_name))
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
+		    strcmp(entry->d_name, "journal") && !sc_settings_leftover(entry->d_name))
 			reason = "the folder exists and holds other files";
 	}
 	closedir(dir);
@@ -56,7 +61,8 @@ static int check_folder(const char *path, struct sc_err *err)
 	dir = reason ? NULL : opendir(inner);
 	while (dir && !reason && (entry = readdir(dir))) {
 		snprintf(inner, sizeof(inner), "%s/journal/%s", path, entry->d_name);
-		if (entry->d_name[0] != '.' && (stat(inner, &st) < 0 || st.st_size > (64 << 10) + 1024))
+		if (entry->d_name[0] != '.' &&
+		    (stat(inner, &st) < 0 || st.st_size > (64 << 10) + 1024))
 			reason = "the folder holds journals without a log.json";
 	}
 	if (dir)
@@ -125,7 +131,8 @@ static int set_path(struct sc_log *log, const char *path, struct sc_err *err)
 	while (len > 1 && path[len - 1] == '/')
 		len--;
 	if (len == 0 || len + PATH_ROOM >= PATH_MAX) {
-		int code = sc_err_set(err, SC_E_NOLOG, "cannot use", len ? "its path is too long" : "its path is empty");
+		int code = sc_err_set(err, SC_E_NOLOG, "cannot use",
+				      len ? "its path is too long" : "its path is empty");
 
 		sc_err_on(err, "log", path);
 		return code;
@@ -139,7 +146,8 @@ static int set_path(struct sc_log *log, const char *path, struct sc_err *err)
 	return 0;
 }
 
-static int take_settings(struct sc_log *log, const struct sc_log_settings *given, struct sc_err *err)
+static int take_settings(struct sc_log *log, const struct sc_log_settings *given,
+			 struct sc_err *err)
 {
 	struct sc_settings *s = &log->settings;
 	struct sc_span text;
@@ -153,17 +161,20 @@ static int take_settings(struct sc_log *log, const struct sc_log_settings *given
 	if (given->journal_bytes)
 		s->journal_bytes = given->journal_bytes;
 	if (s->message_max > SC_MESSAGE_MAX)
-		return sc_err_set(err, SC_E_USAGE, "cannot create a log", "a message can be at most %u bytes", SC_MESSAGE_MAX);
+		return sc_err_set(err, SC_E_USAGE, "cannot create a log",
+				  "a message can be at most %u bytes", SC_MESSAGE_MAX);
 	if (s->journal_bytes < SC_JOURNAL_MIN || s->journal_bytes > SC_JOURNAL_MAX)
-		return sc_err_set(err, SC_E_USAGE, "cannot create a log", "a journal is %u to %u bytes", SC_JOURNAL_MIN,
-				  SC_JOURNAL_MAX);
+		return sc_err_set(err, SC_E_USAGE, "cannot create a log",
+				  "a journal is %u to %u bytes", SC_JOURNAL_MIN, SC_JOURNAL_MAX);
 	if (!given->schema.len)
 		return 0;
 	rc = sc_schema_parse(given->schema, &log->schema, err);
 	if (rc < 0)
 		return rc;
 	text = sc_schema_text(log->schema);
-	return sc_bytes_put(&s->schema, text.data, text.len) < 0 ? sc_err_nomem(err, "cannot create a log") : 0;
+	return sc_bytes_put(&s->schema, text.data, text.len) < 0
+		       ? sc_err_nomem(err, "cannot create a log")
+		       : 0;
 }
 
 int sc_log_create(const char *path, const struct sc_log_settings *settings, struct sc_err *err)
@@ -201,7 +212,9 @@ static int open_folder(struct sc_log *log, struct sc_err *err)
 	log->dir_fd = open(log->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (log->dir_fd >= 0)
 		return 0;
-	code = errno == ENOENT || errno == ENOTDIR ? SC_E_NOLOG : errno == EACCES ? SC_E_NOAUTH : SC_E_IO;
+	code = errno == ENOENT || errno == ENOTDIR ? SC_E_NOLOG
+	       : errno == EACCES                   ? SC_E_NOAUTH
+						   : SC_E_IO;
 	sc_err_sys(err, code, errno, "cannot open");
 	sc_log_err(log, err);
 	if (code == SC_E_NOLOG)
@@ -220,7 +233,8 @@ static int open_log(struct sc_log *log, const char *path, bool redo, struct sc_e
 	if (rc == 0)
 		rc = sc_settings_read(log->path, &log->settings, err);
 	if (rc == 0 && log->settings.schema.len)
-		rc = sc_schema_parse(sc_span(log->settings.schema.data, log->settings.schema.len), &log->schema, err);
+		rc = sc_schema_parse(sc_span(log->settings.schema.data, log->settings.schema.len),
+				     &log->schema, err);
 	if (rc == 0 && log->mode == SC_LOG_APPEND && !log->settings.network_ok)
 		rc = sc_netfs_check(log->path, err);
 	if (rc < 0)
@@ -234,7 +248,8 @@ static int open_log(struct sc_log *log, const char *path, bool redo, struct sc_e
 	return rc;
 }
 
-static int open_as(const char *path, enum sc_log_mode mode, bool redo, struct sc_log **ret_log, struct sc_err *err)
+static int open_as(const char *path, enum sc_log_mode mode, bool redo, struct sc_log **ret_log,
+		   struct sc_err *err)
 {
 	struct sc_log *log = sc_malloc(sizeof(*log));
 	int rc;
@@ -253,7 +268,8 @@ static int open_as(const char *path, enum sc_log_mode mode, bool redo, struct sc
 	return 0;
 }
 
-int sc_log_open(const char *path, enum sc_log_mode mode, struct sc_log **ret_log, struct sc_err *err)
+int sc_log_open(const char *path, enum sc_log_mode mode, struct sc_log **ret_log,
+		struct sc_err *err)
 {
 	return open_as(path, mode, false, ret_log, err);
 }

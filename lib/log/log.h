@@ -3,9 +3,10 @@
  *
  * Owns      a handle until sc_log_close; texts and lines handed out are borrowed until the next call on it.
  * Units     offsets count rows from 1; times in us since 1970 UTC; sizes in bytes.
- * Errors    SC_E_NOLOG, SC_E_CANTCREAT, SC_E_IO, SC_E_BUSY, SC_E_DATA, SC_E_CONFIG (network file system, other format), SC_E_REFUSED
- *           (offsets); the log's path named.
- * Safety    a handle stays in its thread; any number of handles, threads and processes may append, read, follow and seal one log at once.
+ * Errors    SC_E_NOLOG, SC_E_CANTCREAT, SC_E_IO, SC_E_BUSY, SC_E_DATA, SC_E_CONFIG (network file system,
+ *           other format), SC_E_NOAUTH, SC_E_REFUSED (offsets); the log's path named.
+ * Safety    a handle stays in its thread, or is handed from one to another; any number of handles, threads
+ *           and processes may append, read, follow and seal one log at once.
  * Source    man/sc-log.5.
  */
 #ifndef SC_LOG_LOG_H
@@ -62,8 +63,9 @@ struct sc_log_usage {
 int sc_log_usage(struct sc_log *log, struct sc_log_usage *ret_usage, struct sc_err *err);
 
 /*
- * One commit: all rows or none, one fdatasync. MESSAGES are rows as stored (sc_row_project), back to back in TEXT, LENS[i]
- * bytes each. With OFFSETS (mirror) these are the offsets, rising; else the next ones are assigned.
+ * One commit: all rows or none, one fdatasync. MESSAGES are rows as stored (sc_row_project), back
+ * to back in TEXT, LENS[i] bytes each. With OFFSETS (mirror) these are the offsets, rising; else
+ * the next ones are assigned.
  */
 struct sc_log_rows {
 	struct sc_span text;
@@ -100,9 +102,15 @@ struct sc_log_proof {
 	uint64_t orphans;          /* files that belong to nothing (warned, not an error) */
 	char hash[33];             /* 32 hex digits over the lines in order: the same for live, sealed and archived rows */
 };
-/* Reads everything (or the range) and checks checksums, chain, counters. SC_E_DATA names file, position and last good offset. */
+/*
+ * Reads everything (or the range) and checks checksums, chain, counters. SC_E_DATA names file,
+ * position and last good offset.
+ */
 int sc_log_verify(const char *path, uint64_t from, uint64_t to, struct sc_log_proof *ret_proof, struct sc_err *err);
-/* Throw the index away and rebuild it from the files. Rows that are missing there are given up, but no offset is used twice. */
+/*
+ * Throw the index away and rebuild it from the files. Rows that are missing there are given up,
+ * but no offset is used twice.
+ */
 int sc_log_reindex(const char *path, struct sc_err *err);
 
 #endif

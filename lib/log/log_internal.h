@@ -52,8 +52,10 @@ int sc_settings_write(const char *log_path, const struct sc_settings *s, struct 
 /* Is NAME a log.json that was being written when its process died? The next write removes it. */
 bool sc_settings_leftover(const char *name);
 
-/* The state after a commit: one record in the index, and published in index.state. Native byte order: both files belong to
- * one boot of one machine. */
+/*
+ * The state after a commit: one record in the index, and published in index.state. Native byte
+ * order: both files belong to one boot of one machine.
+ */
 struct sc_state {
 	uint64_t next;            /* offset of the next row */
 	uint64_t rows, bytes;     /* appended since the log began */
@@ -121,8 +123,10 @@ void sc_journal_list_done(struct sc_names *names);
 int sc_journal_open(const struct sc_log *log, uint64_t name, bool write, int *ret_fd, struct sc_err *err);
 /* Make LOG->journal_fd the journal in use as STATE says. */
 int sc_journal_use(struct sc_log *log, const struct sc_state *state, struct sc_err *err);
-/* A new journal that begins at state->next, anchored to STATE and on disk, becomes the one in use; STATE follows. EXT: checkpoint to
- * stand behind the anchor. */
+/*
+ * A new journal that begins at state->next, anchored to STATE and on disk, becomes the one in
+ * use; STATE follows. EXT: checkpoint to stand behind the anchor.
+ */
 int sc_journal_begin(struct sc_log *log, struct sc_state *state, struct sc_span checkpoint, struct sc_err *err);
 /* Written with zeros up to AT + LEN and some more, so that a commit changes no size. */
 void sc_journal_ahead(struct sc_log *log, uint64_t at, size_t len);
@@ -145,8 +149,11 @@ enum sc_walk_how { SC_WALK_HEADS, SC_WALK_CHECK };
 void sc_walk_init(struct sc_walk *w);
 void sc_walk_start(struct sc_walk *w, int fd, uint64_t pos, uint64_t limit, size_t chunk);
 void sc_walk_done(struct sc_walk *w);  /* frees the buffer; the descriptor is the caller's */
-/* 1 and a block, whose bytes are at *ret_data unless only heads were asked for; 0 at the limit; SC_E_DATA when there is no whole
- * block at w->pos (err is not filled then), SC_E_IO, SC_E_NOMEM. w->pos moves on success only. */
+/*
+ * 1 and a block, whose bytes are at *ret_data unless only heads were asked for; 0 at the limit;
+ * SC_E_DATA when there is no whole block at w->pos (err is not filled then), SC_E_IO, SC_E_NOMEM.
+ * w->pos moves on success only.
+ */
 int sc_walk_next(struct sc_walk *w, enum sc_walk_how how, struct sc_block *ret_block, const char **ret_data,
 		 struct sc_err *err);
 /* SC_E_DATA: the block at POS of that journal is damaged; LAST_GOOD is the last offset before it. */
@@ -184,11 +191,16 @@ int sc_index_redo(struct sc_log *log, struct sc_err *err);
 /* find.c */
 /* The last known block at or before OFFSET: 1; 0 if the log begins above it. */
 int sc_find_place(struct sc_log *log, uint64_t offset, struct sc_place *ret_place, struct sc_err *err);
-/* Where journal NAME ends (state->end for the one in use), and which follows it (0 = none). 0 or SC_E_NOLOG: there is no such journal. */
+/*
+ * Where journal NAME ends (state->end for the one in use), and which follows it (0 = none). 0 or
+ * SC_E_NOLOG: there is no such journal.
+ */
 int sc_find_journal(struct sc_log *log, const struct sc_state *state, uint64_t name, uint64_t *ret_end,
 		    uint64_t *ret_next, struct sc_err *err);
-/* The first row at or above OFFSET: its block's place, its own offset, how many rows and bytes come before it. 1, or 0 if there is
- * none below the frontier. */
+/*
+ * The first row at or above OFFSET: its block's place, its own offset, how many rows and bytes
+ * come before it. 1, or 0 if there is none below the frontier.
+ */
 struct sc_found {
 	struct sc_place block;
 	uint64_t offset;

@@ -3,8 +3,8 @@
 
 #include "log/reader.h"
 
-int sc_range_resolve(const struct sc_range *range, struct sc_log *log, bool follow, uint64_t *ret_from,
-		     uint64_t *ret_end, struct sc_err *err)
+int sc_range_resolve(const struct sc_range *range, struct sc_log *log, bool follow,
+		     uint64_t *ret_from, uint64_t *ret_end, struct sc_err *err)
 {
 	struct sc_log_state state;
 	uint64_t from = range->from, end, at;

@@ -31,8 +31,10 @@ struct sc_range {
 	{ .name = "until", .kind = SC_OPT_TIME, .arg = "TIME", .into = offsetof(opts, member.until_us), \
 	  .seen = offsetof(opts, member.until_given), .help = "end before the first row appended at or after TIME" }
 
-/* The first offset and the one behind the last, as the log is now: "until the end" means the end as it was at the start.
- * With FOLLOW an end that was not given is UINT64_MAX. */
+/*
+ * The first offset and the one behind the last, as the log is now: "until the end" means the end
+ * as it was at the start. With FOLLOW an end that was not given is UINT64_MAX.
+ */
 int sc_range_resolve(const struct sc_range *range, struct sc_log *log, bool follow, uint64_t *ret_from,
 		     uint64_t *ret_end, struct sc_err *err);
 /* The offset of the COUNTth row from the end (the earliest if there are fewer). */

@@ -1,10 +1,11 @@
 /*
  * reader.c: rows in order as runs of lines.
  *
- * A reader stands at a position in a journal and reads blocks up to where the published state, or the journal's entry, says that
- * it ends: never further, since what stands behind may not be on disk yet, or was never acknowledged. Every block's
- * hash is checked before a line of it is handed out. It holds the journal's descriptor, so an unlinked one stays readable.
- * Another tier slots in at enter(): it opens whatever holds the next offset.
+ * A reader stands at a position in a journal and reads blocks up to where the published state, or
+ * the journal's entry, says that it ends: never further, since what stands behind may not be on
+ * disk yet, or was never acknowledged. Every block's hash is checked before a line of it is
+ * handed out. It holds the journal's descriptor, so an unlinked one stays readable. Another tier
+ * slots in at enter(): it opens whatever holds the next offset.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -16,22 +17,23 @@
 
 struct sc_reader {
 	struct sc_log *log;
-	uint64_t offset;         /* of the next row, or lower when rows are missing there */
-	uint64_t journal;        /* 0 = none is open */
+	uint64_t offset;  /* of the next row, or lower when rows are missing there */
+	uint64_t journal; /* 0 = none is open */
 	int fd;
 	struct sc_walk walk;
 	/* what is left of the block that was read last */
 	struct sc_run rest;
 };
 
-static int refuse(const struct sc_reader *reader, const char *why, uint64_t bound, const char *bound_name,
-		  struct sc_err *err)
+static int refuse(const struct sc_reader *reader, const char *why, uint64_t bound,
+		  const char *bound_name, struct sc_err *err)
 {
 	bool ahead = !strcmp(why, "ahead");
 
-	sc_err_set(err, SC_E_REFUSED, "cannot read", ahead ? "offset %llu is ahead of the end, %llu" :
-		   "offset %llu was given up; the earliest is %llu", (unsigned long long)reader->offset,
-		   (unsigned long long)bound);
+	sc_err_set(err, SC_E_REFUSED, "cannot read",
+		   ahead ? "offset %llu is ahead of the end, %llu"
+			 : "offset %llu was given up; the earliest is %llu",
+		   (unsigned long long)reader->offset, (unsigned long long)bound);
 	sc_log_err(reader->log, err);
 	if (!ahead)
 		sc_err_next(err, "start at the earliest, or read the archive");
@@ -46,7 +48,8 @@ static uint64_t earliest(const struct sc_state *state)
 	return state->first ? state->first : state->next;
 }
 
-static int check_offset(const struct sc_reader *reader, const struct sc_state *state, struct sc_err *err)
+static int check_offset(const struct sc_reader *reader, const struct sc_state *state,
+			struct sc_err *err)
 {
 	if (reader->offset < state->floor)
 		return refuse(reader, "evicted", earliest(state), "earliest", err);
@@ -56,8 +59,8 @@ static int check_offset(const struct sc_reader *reader, const struct sc_state *s
 }
 
 /* Open the journal that holds the next row at POS. */
-static int enter(struct sc_reader *reader, const struct sc_state *state, uint64_t journal, uint64_t pos,
-		 struct sc_err *err)
+static int enter(struct sc_reader *reader, const struct sc_state *state, uint64_t journal,
+		 uint64_t pos, struct sc_err *err)
 {
 	uint64_t end, next;
 	int fd = -1, rc = sc_find_journal(reader->log, state, journal, &end, &next, err);
@@ -72,7 +75,8 @@ static int enter(struct sc_reader *reader, const struct sc_state *state, uint64_
 		if (rc < 0)
 			return rc;
 		rc = check_offset(reader, &now, err);
-		return rc < 0 ? rc : sc_walk_damage(reader->log, journal, 0, reader->offset - 1, err);
+		return rc < 0 ? rc
+			      : sc_walk_damage(reader->log, journal, 0, reader->offset - 1, err);
 	}
 	if (rc < 0)
 		return rc;
@@ -96,7 +100,8 @@ static int seek(struct sc_reader *reader, const struct sc_state *state, struct s
 	return rc < 0 ? rc : 1;
 }
 
-int sc_reader_open(struct sc_log *log, uint64_t from, struct sc_reader **ret_reader, struct sc_err *err)
+int sc_reader_open(struct sc_log *log, uint64_t from, struct sc_reader **ret_reader,
+		   struct sc_err *err)
 {
 	struct sc_reader *reader;
 	struct sc_state state;
@@ -228,9 +233,12 @@ static int next_block(struct sc_reader *reader, struct sc_err *err)
 	int rc;
 
 	for (;;) {
-		rc = reader->journal ? sc_walk_next(&reader->walk, SC_WALK_CHECK, &block, &data, err) : 0;
+		rc = reader->journal
+			     ? sc_walk_next(&reader->walk, SC_WALK_CHECK, &block, &data, err)
+			     : 0;
 		if (rc == SC_E_DATA)
-			return sc_walk_damage(reader->log, reader->journal, reader->walk.pos, reader->offset - 1, err);
+			return sc_walk_damage(reader->log, reader->journal, reader->walk.pos,
+					      reader->offset - 1, err);
 		if (rc < 0)
 			return rc;
 		if (rc == 0) {
@@ -243,7 +251,9 @@ static int next_block(struct sc_reader *reader, struct sc_err *err)
 			continue;
 		reader->rest = (struct sc_run){
 			.lines = sc_span(data + SC_BLOCK_HEAD + block.ext_len, block.body_len),
-			.first = block.first, .last = block.last, .rows = block.rows,
+			.first = block.first,
+			.last = block.last,
+			.rows = block.rows,
 			.appended_us = block.appended_us,
 		};
 		drop_below(&reader->rest, reader->offset);
@@ -286,7 +296,8 @@ static void cut(struct sc_run *rest, size_t max, struct sc_run *ret_run)
 	}
 }
 
-int sc_reader_next(struct sc_reader *reader, size_t max_bytes, struct sc_run *ret_run, struct sc_err *err)
+int sc_reader_next(struct sc_reader *reader, size_t max_bytes, struct sc_run *ret_run,
+		   struct sc_err *err)
 {
 	if (reader->rest.rows == 0) {
 		int rc = next_block(reader, err);

@@ -23,11 +23,16 @@ struct sc_run {
 	int64_t appended_us;     /* of all of them */
 };
 
-/* Begin at the first row at or after FROM (0 = earliest). SC_E_REFUSED: "evicted" when FROM is below the first offset held,
- * "ahead" when above the frontier. */
+/*
+ * Begin at the first row at or after FROM (0 = earliest). SC_E_REFUSED: "evicted" when FROM is
+ * below the first offset held, "ahead" when above the frontier.
+ */
 int sc_reader_open(struct sc_log *log, uint64_t from, struct sc_reader **ret_reader, struct sc_err *err);
-/* 1 and a run (at most `max_bytes`, or one longer line; 0 = as the file has it), or 0: everything committed has been read. Never waits; call again
- * after the log has grown. When retention passes the reader: SC_E_REFUSED "evicted". */
+/*
+ * 1 and a run (at most `max_bytes`, or one longer line; 0 = as the file has it), or 0: everything
+ * committed has been read. Never waits; call again after the log has grown. When retention passes
+ * the reader: SC_E_REFUSED "evicted".
+ */
 int sc_reader_next(struct sc_reader *reader, size_t max_bytes, struct sc_run *ret_run, struct sc_err *err);
 uint64_t sc_reader_offset(const struct sc_reader *reader); /* of the row that comes next, as far as known */
 void sc_reader_close(struct sc_reader *reader);

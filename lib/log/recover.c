@@ -1,9 +1,10 @@
 /*
  * recover.c: what the files say, when there is no index that can be trusted.
  *
- * Each journal's anchor names what came before it, so only the journal in use is read whole. Its tail is taken up to the
- * last whole commit whose blocks chain; what follows was never acknowledged. It is damage, and not a torn end, when a
- * sound block of a later commit than the next one stands behind: a commit is written only after the one before was synced.
+ * Each journal's anchor names what came before it, so only the journal in use is read whole. Its
+ * tail is taken up to the last whole commit whose blocks chain; what follows was never
+ * acknowledged. It is damage, and not a torn end, when a sound block of a later commit than the
+ * next one stands behind: a commit is written only after the one before was synced.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,8 +36,9 @@ static int missing(struct scan *s, uint64_t name, const char *reason, uint64_t g
 	sc_journal_path(s->log, name, path);
 	sc_err_set(s->err, SC_E_DATA, "cannot open the log", "%s", reason);
 	sc_err_on(s->err, "journal", path);
-	sc_err_next(s->err, "put a good copy of it back, or give its rows up: sc-log trim %s --before %llu", s->log->path,
-		    (unsigned long long)give_up);
+	sc_err_next(s->err,
+		    "put a good copy of it back, or give its rows up: sc-log trim %s --before %llu",
+		    s->log->path, (unsigned long long)give_up);
 	sc_err_field_str(s->err, "file", path);
 	return SC_E_DATA;
 }
@@ -45,15 +47,16 @@ static int put_place(struct scan *s, uint64_t first, const struct sc_place *plac
 {
 	if (!s->r->txn)
 		return 0;
-	return sc_kv_put(s->r->txn, SC_T_BLOCKS, sc_u64_key(&first), sc_span((const char *)place, sizeof(*place)), s->err);
+	return sc_kv_put(s->r->txn, SC_T_BLOCKS, sc_u64_key(&first),
+			 sc_span((const char *)place, sizeof(*place)), s->err);
 }
 
 static int put_journal(struct scan *s, uint64_t name, const struct sc_journal_entry *entry)
 {
 	if (!s->r->txn)
 		return 0;
-	return sc_kv_put(s->r->txn, SC_T_JOURNALS, sc_u64_key(&name), sc_span((const char *)entry, sizeof(*entry)),
-			 s->err);
+	return sc_kv_put(s->r->txn, SC_T_JOURNALS, sc_u64_key(&name),
+			 sc_span((const char *)entry, sizeof(*entry)), s->err);
 }
 
 static int apply_exts(struct scan *s, struct sc_span exts)
@@ -71,7 +74,8 @@ static int take_commit(struct scan *s)
 {
 	int rc = apply_exts(s, sc_span(s->exts.data, s->exts.len));
 
-	for (size_t at = 0; rc == 0 && at < s->places.len; at += sizeof(uint64_t) + sizeof(struct sc_place)) {
+	for (size_t at = 0; rc == 0 && at < s->places.len;
+	     at += sizeof(uint64_t) + sizeof(struct sc_place)) {
 		uint64_t first;
 		struct sc_place place;
 
@@ -86,10 +90,12 @@ static int take_commit(struct scan *s)
 	return rc;
 }
 
-static bool chains(const struct sc_state *now, const struct sc_state *whole, const struct sc_block *block)
+static bool chains(const struct sc_state *now, const struct sc_state *whole,
+		   const struct sc_block *block)
 {
-	return sc_hash_same(&block->prev, &now->hash) && block->first >= now->next && block->commit == whole->commit + 1 &&
-	       block->appended_us >= now->last_us && block->rows > 0;
+	return sc_hash_same(&block->prev, &now->hash) && block->first >= now->next &&
+	       block->commit == whole->commit + 1 && block->appended_us >= now->last_us &&
+	       block->rows > 0;
 }
 
 static int take_block(struct scan *s, uint64_t at, const struct sc_block *block, const char *data)
@@ -197,8 +203,8 @@ static int scan_tail(struct scan *s, int fd)
 }
 
 /* 1 and the anchor's block; 0: it has none that is whole. DATA is freed by the caller. */
-static int read_anchor(struct scan *s, int fd, uint64_t name, struct sc_block *ret_block, struct sc_anchor *ret_anchor,
-		       struct sc_walk *walk, struct sc_span *ret_exts)
+static int read_anchor(struct scan *s, int fd, uint64_t name, struct sc_block *ret_block,
+		       struct sc_anchor *ret_anchor, struct sc_walk *walk, struct sc_span *ret_exts)
 {
 	struct stat st;
 	const char *data;
@@ -215,7 +221,8 @@ static int read_anchor(struct scan *s, int fd, uint64_t name, struct sc_block *r
 	if (rc != 1)
 		return rc;
 	exts = sc_span(data + SC_BLOCK_HEAD, ret_block->ext_len);
-	if (ret_block->rows || ret_block->first != name || !sc_ext_next(&exts, &ext) || ext.kind != SC_EXT_ANCHOR)
+	if (ret_block->rows || ret_block->first != name || !sc_ext_next(&exts, &ext) ||
+	    ext.kind != SC_EXT_ANCHOR)
 		return 0;
 	*ret_anchor = ext.anchor;
 	*ret_exts = exts;
@@ -227,15 +234,16 @@ static int foreign(struct scan *s, uint64_t name)
 	char path[PATH_MAX];
 
 	sc_journal_path(s->log, name, path);
-	sc_err_set(s->err, SC_E_DATA, "cannot open the log", "it belongs to another stream than log.json");
+	sc_err_set(s->err, SC_E_DATA, "cannot open the log",
+		   "it belongs to another stream than log.json");
 	sc_err_on(s->err, "journal", path);
 	sc_err_next(s->err, "move it away, or put the right log.json back");
 	return SC_E_DATA;
 }
 
 /* The anchor of journal NAME fits what came before it? Then the state moves to it. */
-static int take_anchor(struct scan *s, uint64_t name, const struct sc_block *block, const struct sc_anchor *a,
-		       uint64_t before, uint64_t before_size)
+static int take_anchor(struct scan *s, uint64_t name, const struct sc_block *block,
+		       const struct sc_anchor *a, uint64_t before, uint64_t before_size)
 {
 	struct sc_state *state = &s->r->state;
 	struct sc_place place = { name, 0, a->rows, a->bytes, block->appended_us };
@@ -252,7 +260,9 @@ static int take_anchor(struct scan *s, uint64_t name, const struct sc_block *blo
 	if (rc < 0)
 		return rc;
 	if (before) {
-		struct sc_journal_entry done = { a->prev_journal == before ? a->prev_end : before_size, state->rows, state->bytes };
+		struct sc_journal_entry done = { a->prev_journal == before ? a->prev_end
+									   : before_size,
+						 state->rows, state->bytes };
 
 		rc = put_journal(s, before, &done);
 	}
@@ -271,7 +281,8 @@ static int take_anchor(struct scan *s, uint64_t name, const struct sc_block *blo
 }
 
 /* One journal: its anchor, and if it is the last one all of it. */
-static int scan_journal(struct scan *s, uint64_t name, bool last, uint64_t *before, uint64_t *before_size)
+static int scan_journal(struct scan *s, uint64_t name, bool last, uint64_t *before,
+			uint64_t *before_size)
 {
 	struct sc_block block = { .first = 0 };
 	struct sc_anchor anchor = { .rows = 0 };
@@ -285,14 +296,18 @@ static int scan_journal(struct scan *s, uint64_t name, bool last, uint64_t *befo
 	sc_walk_init(&walk);
 	rc = read_anchor(s, fd, name, &block, &anchor, &walk, &exts);
 	if (rc == 0 && last && *before && fstat(fd, &st) == 0) {
-		/* it was being made when the machine stopped; no row of it can have been acknowledged */
+		/*
+		 * it was being made when the machine stopped; no row of it can have been
+		 * acknowledged
+		 */
 		rc = check_behind(s, fd, 0, (uint64_t)st.st_size);
 		if (rc == 0)
 			s->r->torn = name;
 		goto out;
 	}
 	if (rc == 0)
-		rc = sc_walk_damage(s->log, name, 0, s->r->state.next ? s->r->state.next - 1 : 0, s->err);
+		rc = sc_walk_damage(s->log, name, 0, s->r->state.next ? s->r->state.next - 1 : 0,
+				    s->err);
 	if (rc == 1)
 		rc = take_anchor(s, name, &block, &anchor, *before, *before_size);
 	if (rc == 0 && fstat(fd, &st) < 0)
@@ -344,7 +359,10 @@ static int scan_all(struct scan *s, const struct sc_names *names)
 	while (from + 1 < to && names->items[from + 1] <= s->r->state.floor)
 		from++;
 	if (from > 0 && from + 1 == to) {
-		/* all rows are trimmed: the one before holds none, but says what comes next if the last one is torn */
+		/*
+		 * all rows are trimmed: the one before holds none, but says what comes next if
+		 * the last one is torn
+		 */
 		rc = anchor_is_torn(s, names->items[from]);
 		if (rc == 1)
 			from--;
@@ -390,7 +408,10 @@ int sc_recover(struct sc_log *log, struct sc_recovery *r, struct sc_err *err)
 	}
 	rc = scan_all(&s, &names);
 	if (rc == 0 && r->beyond > r->state.next) {
-		/* by hand: what stands behind the damage is left as it is, and its offsets are not given again */
+		/*
+		 * by hand: what stands behind the damage is left as it is, and its offsets are
+		 * not given again
+		 */
 		r->state.next = r->beyond;
 		r->state.suspect = 1;
 	}
@@ -409,7 +430,10 @@ out:
 	return rc;
 }
 
-/* The last commit may be in the page cache only, even after a sync that failed: write its bytes again, and sync. */
+/*
+ * The last commit may be in the page cache only, even after a sync that failed: write its bytes
+ * again, and sync.
+ */
 int sc_recover_settle(struct sc_log *log, const struct sc_recovery *r, struct sc_err *err)
 {
 	char path[PATH_MAX];

@@ -36,7 +36,8 @@ static int refuse(const char *path, const char *what, struct sc_err *err)
 }
 
 /* An unsigned member between MIN and MAX; absent leaves *VALUE. */
-static bool read_u64(const struct sc_json *object, const char *name, uint64_t min, uint64_t max, uint64_t *value)
+static bool read_u64(const struct sc_json *object, const char *name, uint64_t min, uint64_t max,
+		     uint64_t *value)
 {
 	struct sc_json member;
 	uint64_t got;
@@ -63,7 +64,8 @@ static bool read_stream_id(const struct sc_json *root, struct sc_settings *s)
 	return !strchr(s->stream_id, '\\');
 }
 
-static int read_members(const struct sc_json *root, const char *path, struct sc_settings *s, struct sc_err *err)
+static int read_members(const struct sc_json *root, const char *path, struct sc_settings *s,
+			struct sc_err *err)
 {
 	struct sc_json member;
 	uint64_t format = 0, created = 0;
@@ -71,7 +73,8 @@ static int read_members(const struct sc_json *root, const char *path, struct sc_
 	if (!sc_json_get(root, "format", &member) || !sc_json_u64(&member, &format))
 		return refuse(path, "it holds no format number", err);
 	if (format != FORMAT) {
-		int code = sc_err_set(err, SC_E_CONFIG, "cannot open log", "it has format %llu; this program knows format %d",
+		int code = sc_err_set(err, SC_E_CONFIG, "cannot open log",
+				      "it has format %llu; this program knows format %d",
 				      (unsigned long long)format, FORMAT);
 
 		sc_err_on(err, "file", path);
@@ -90,9 +93,11 @@ static int read_members(const struct sc_json *root, const char *path, struct sc_
 		struct sc_json network;
 
 		if (!read_u64(&member, "message_max", 1, SC_MESSAGE_MAX, &s->message_max) ||
-		    !read_u64(&member, "journal_bytes", SC_JOURNAL_MIN, SC_JOURNAL_MAX, &s->journal_bytes))
+		    !read_u64(&member, "journal_bytes", SC_JOURNAL_MIN, SC_JOURNAL_MAX,
+			      &s->journal_bytes))
 			return refuse(path, "a setting is not a number in its range", err);
-		s->network_ok = sc_json_get(&member, "network_ok", &network) && network.kind == SC_JSON_TRUE;
+		s->network_ok = sc_json_get(&member, "network_ok", &network) &&
+				network.kind == SC_JSON_TRUE;
 	}
 	if (sc_json_get(root, "floor", &member) &&
 	    (!read_u64(&member, "offset", 1, UINT64_MAX - 1, &s->floor.offset) ||
@@ -120,7 +125,8 @@ int sc_settings_read(const char *log_path, struct sc_settings *s, struct sc_err 
 	}
 	if (rc < 0)
 		goto out;
-	if (sc_json_scan(sc_span(text.data, text.len), &root, NULL) < 0 || root.kind != SC_JSON_OBJECT) {
+	if (sc_json_scan(sc_span(text.data, text.len), &root, NULL) < 0 ||
+	    root.kind != SC_JSON_OBJECT) {
 		rc = refuse(path, "it is not a JSON object", err);
 		goto out;
 	}
@@ -153,7 +159,8 @@ bool sc_settings_leftover(const char *name)
 	static const char front[] = "log.json.", back[] = ".tmp";
 	size_t len = strlen(name), fixed = sizeof(front) - 1 + sizeof(back) - 1;
 
-	return len > fixed && !strncmp(name, front, sizeof(front) - 1) && !strcmp(name + len - (sizeof(back) - 1), back);
+	return len > fixed && !strncmp(name, front, sizeof(front) - 1) &&
+	       !strcmp(name + len - (sizeof(back) - 1), back);
 }
 
 /* Best effort: they are in nobody's way. */
@@ -165,7 +172,8 @@ static void remove_leftovers(const char *log_path)
 
 	while (dir && (entry = readdir(dir)))
 		if (sc_settings_leftover(entry->d_name) &&
-		    snprintf(path, sizeof(path), "%s/%s", log_path, entry->d_name) < (int)sizeof(path))
+		    snprintf(path, sizeof(path), "%s/%s", log_path, entry->d_name) <
+			    (int)sizeof(path))
 			unlink(path);
 	if (dir)
 		closedir(dir);
@@ -179,13 +187,19 @@ int sc_settings_write(const char *log_path, const struct sc_settings *s, struct 
 	int rc = SC_E_NOMEM;
 
 	if (snprintf(path, sizeof(path), "%s/log.json", log_path) >= (int)sizeof(path))
-		return sc_err_set(err, SC_E_CANTCREAT, "cannot write log.json", "its path is too long");
+		return sc_err_set(err, SC_E_CANTCREAT, "cannot write log.json",
+				  "its path is too long");
 	sc_time_text(s->created_us, created);
 	sc_bytes_init(&text, FILE_MAX + 4096);
-	if (sc_bytes_putf(&text, "{\"format\":%d,\n\"stream_id\":\"%s\",\n\"created\":\"%s\",\n\"created_us\":%lld,\n\"schema\":",
+	if (sc_bytes_putf(&text,
+			  "{\"format\":%d,\n\"stream_id\":\"%s\",\n\"created\":\"%s\",\n\"created_"
+			  "us\":%lld,\n\"schema\":",
 			  FORMAT, s->stream_id, created, (long long)s->created_us) < 0 ||
-	    (s->schema.len ? sc_bytes_put(&text, s->schema.data, s->schema.len) : sc_bytes_puts(&text, "null")) < 0 ||
-	    sc_bytes_putf(&text, ",\n\"settings\":{\"message_max\":%llu,\"journal_bytes\":%llu,\"network_ok\":%s},\n",
+	    (s->schema.len ? sc_bytes_put(&text, s->schema.data, s->schema.len)
+			   : sc_bytes_puts(&text, "null")) < 0 ||
+	    sc_bytes_putf(&text,
+			  ",\n\"settings\":{\"message_max\":%llu,\"journal_bytes\":%llu,\"network_"
+			  "ok\":%s},\n",
 			  (unsigned long long)s->message_max, (unsigned long long)s->journal_bytes,
 			  s->network_ok ? "true" : "false") < 0 ||
 	    sc_bytes_putf(&text, "\"floor\":{\"offset\":%llu,\"rows\":%llu,\"bytes\":%llu}}\n",

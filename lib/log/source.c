@@ -9,7 +9,9 @@ int sc_source_apply(struct sc_kv_txn *txn, const struct sc_ext *ext, struct sc_e
 {
 	if (ext->kind == SC_EXT_SOURCE && ext->name.len)
 		return sc_kv_put(txn, SC_T_SOURCES, ext->name,
-				 sc_span((const char *)&ext->source_offset, sizeof(ext->source_offset)), err);
+				 sc_span((const char *)&ext->source_offset,
+					 sizeof(ext->source_offset)),
+				 err);
 	if (ext->kind == SC_EXT_PRODUCER && ext->name.len)
 		return sc_kv_put(txn, SC_T_PRODUCERS, ext->name,
 				 sc_span((const char *)&ext->producer, sizeof(ext->producer)), err);
@@ -18,8 +20,9 @@ int sc_source_apply(struct sc_kv_txn *txn, const struct sc_ext *ext, struct sc_e
 
 /* Call EACH for every entry of a table; its values are SIZE bytes. */
 static int each_entry(struct sc_kv_txn *txn, int table, size_t size,
-		      int (*each)(void *arg, struct sc_span name, const void *value, struct sc_err *err), void *arg,
-		      struct sc_err *err)
+		      int (*each)(void *arg, struct sc_span name, const void *value,
+				  struct sc_err *err),
+		      void *arg, struct sc_err *err)
 {
 	struct sc_kv_cursor *cursor = NULL;
 	struct sc_span key, value;
@@ -45,7 +48,9 @@ static int put_source(void *arg, struct sc_span name, const void *value, struct 
 	uint64_t offset;
 
 	memcpy(&offset, value, sizeof(offset));
-	return sc_ext_put_source(arg, name, offset) < 0 ? sc_err_nomem(err, "cannot note the sources") : 0;
+	return sc_ext_put_source(arg, name, offset) < 0
+		       ? sc_err_nomem(err, "cannot note the sources")
+		       : 0;
 }
 
 static int put_producer(void *arg, struct sc_span name, const void *value, struct sc_err *err)
@@ -53,7 +58,9 @@ static int put_producer(void *arg, struct sc_span name, const void *value, struc
 	struct sc_producer producer;
 
 	memcpy(&producer, value, sizeof(producer));
-	return sc_ext_put_producer(arg, name, &producer) < 0 ? sc_err_nomem(err, "cannot note the producers") : 0;
+	return sc_ext_put_producer(arg, name, &producer) < 0
+		       ? sc_err_nomem(err, "cannot note the producers")
+		       : 0;
 }
 
 struct ages {
@@ -106,7 +113,8 @@ static int forget_producers(struct sc_kv_txn *txn, uint64_t count, struct sc_err
 	while (rc == 1) {
 		struct sc_producer producer;
 		char name[SC_NAME_MAX];
-		struct sc_span copy = sc_span(name, key.len < sizeof(name) ? key.len : sizeof(name));
+		struct sc_span copy = sc_span(name,
+					      key.len < sizeof(name) ? key.len : sizeof(name));
 
 		memcpy(&producer, value.data, sizeof(producer));
 		memcpy(name, key.data, copy.len); /* a delete may move the page under the key */
@@ -130,14 +138,21 @@ int sc_source_checkpoint(struct sc_kv_txn *txn, struct sc_bytes *out, struct sc_
 	if (rc == 0)
 		rc = each_entry(txn, SC_T_SOURCES, sizeof(uint64_t), put_source, out, err);
 	if (rc == 0)
-		rc = each_entry(txn, SC_T_PRODUCERS, sizeof(struct sc_producer), put_producer, out, err);
+		rc = each_entry(txn, SC_T_PRODUCERS, sizeof(struct sc_producer), put_producer, out,
+				err);
 	return rc;
 }
 
-
-/* Without an index: the anchor of the journal in use holds all sources, its blocks what they moved since. */
+/*
+ * Without an index: the anchor of the journal in use holds all sources, its blocks what they
+ * moved since.
+ */
 struct facts {
-	struct { uint64_t offset; size_t len; char name[SC_NAME_MAX]; } *items;
+	struct {
+		uint64_t offset;
+		size_t len;
+		char name[SC_NAME_MAX];
+	} * items;
 	size_t count, cap;
 };
 
@@ -184,7 +199,8 @@ static int learn_all(struct sc_log *log, struct facts *facts, struct sc_err *err
 		struct sc_ext ext;
 
 		while (rc == 1 && sc_ext_next(&exts, &ext))
-			if (ext.kind == SC_EXT_SOURCE && ext.name.len && learn(facts, &ext, err) < 0)
+			if (ext.kind == SC_EXT_SOURCE && ext.name.len &&
+			    learn(facts, &ext, err) < 0)
 				rc = SC_E_NOMEM;
 		if (rc < 0)
 			break;
@@ -196,14 +212,16 @@ static int learn_all(struct sc_log *log, struct facts *facts, struct sc_err *err
 	return rc;
 }
 
-static int each_from_files(struct sc_log *log, int (*each)(void *arg, struct sc_span name, uint64_t offset), void *arg,
+static int each_from_files(struct sc_log *log,
+			   int (*each)(void *arg, struct sc_span name, uint64_t offset), void *arg,
 			   struct sc_err *err)
 {
 	struct facts facts = { NULL, 0, 0 };
 	int rc = learn_all(log, &facts, err);
 
 	for (size_t i = 0; rc == 0 && i < facts.count; i++)
-		rc = each(arg, sc_span(facts.items[i].name, facts.items[i].len), facts.items[i].offset);
+		rc = each(arg, sc_span(facts.items[i].name, facts.items[i].len),
+			  facts.items[i].offset);
 	free(facts.items);
 	return rc;
 }
@@ -223,8 +241,8 @@ static int call_each(void *arg, struct sc_span name, const void *value, struct s
 	return e->each(e->arg, name, offset);
 }
 
-int sc_log_sources(struct sc_log *log, int (*each)(void *arg, struct sc_span name, uint64_t offset), void *arg,
-		   struct sc_err *err)
+int sc_log_sources(struct sc_log *log, int (*each)(void *arg, struct sc_span name, uint64_t offset),
+		   void *arg, struct sc_err *err)
 {
 	struct each_source e = { each, arg };
 	struct sc_kv_txn *txn = NULL;

@@ -1,8 +1,9 @@
 /*
  * trim.c: rows given up from the lowest on.
  *
- * The floor is on disk in log.json before anything is removed, so a crash leaves at most journals below the floor, which the next trim or
- * rebuild removes. The journal in use always stays: it names the next offset.
+ * The floor is on disk in log.json before anything is removed, so a crash leaves at most journals
+ * below the floor, which the next trim or rebuild removes. The journal in use always stays: it
+ * names the next offset.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +13,8 @@
 #include "log/log_internal.h"
 
 /* Take the entries of a table below NAME out of the index. */
-static int forget_below(struct sc_kv_txn *txn, int table, uint64_t name, uint64_t *ret_count, struct sc_err *err)
+static int forget_below(struct sc_kv_txn *txn, int table, uint64_t name, uint64_t *ret_count,
+			struct sc_err *err)
 {
 	struct sc_kv_cursor *cursor = NULL;
 	struct sc_span key, value;
@@ -37,7 +39,8 @@ static int forget_below(struct sc_kv_txn *txn, int table, uint64_t name, uint64_
 	}
 }
 
-static int unlink_below(struct sc_log *log, const struct sc_names *names, uint64_t keep, struct sc_err *err)
+static int unlink_below(struct sc_log *log, const struct sc_names *names, uint64_t keep,
+			struct sc_err *err)
 {
 	char path[PATH_MAX];
 	int rc;
@@ -54,10 +57,11 @@ static int unlink_below(struct sc_log *log, const struct sc_names *names, uint64
 	return sc_sync_dir(path, err);
 }
 
-static int refuse_ahead(const struct sc_log *log, uint64_t before, uint64_t next, struct sc_err *err)
+static int refuse_ahead(const struct sc_log *log, uint64_t before, uint64_t next,
+			struct sc_err *err)
 {
-	sc_err_set(err, SC_E_REFUSED, "cannot trim", "offset %llu is ahead of the end, %llu", (unsigned long long)before,
-		   (unsigned long long)next);
+	sc_err_set(err, SC_E_REFUSED, "cannot trim", "offset %llu is ahead of the end, %llu",
+		   (unsigned long long)before, (unsigned long long)next);
 	sc_log_err(log, err);
 	sc_err_field_str(err, "why", "ahead");
 	sc_err_field_int(err, "offset", (int64_t)before);
@@ -66,7 +70,8 @@ static int refuse_ahead(const struct sc_log *log, uint64_t before, uint64_t next
 }
 
 /* The new floor, in STATE and log.json. */
-static int raise_floor(struct sc_log *log, struct sc_state *state, uint64_t before, struct sc_err *err)
+static int raise_floor(struct sc_log *log, struct sc_state *state, uint64_t before,
+		       struct sc_err *err)
 {
 	struct sc_found found;
 	int rc = sc_find_row(log, state, before, &found, err);
@@ -91,11 +96,13 @@ int sc_log_trim(struct sc_log *log, uint64_t before, struct sc_err *err)
 	int rc;
 
 	if (log->mode != SC_LOG_APPEND)
-		return sc_err_set(err, SC_E_INTERNAL, "cannot trim", "the handle was opened for reading");
+		return sc_err_set(err, SC_E_INTERNAL, "cannot trim",
+				  "the handle was opened for reading");
 	rc = sc_index_begin(log, &txn, &state, err);
 	if (rc < 0)
 		return rc;
-	rc = before > state.next ? refuse_ahead(log, before, state.next, err) : sc_journal_list(log, &names, NULL, err);
+	rc = before > state.next ? refuse_ahead(log, before, state.next, err)
+				 : sc_journal_list(log, &names, NULL, err);
 	if (rc == 0)
 		rc = sc_settings_refresh(log, err);
 	if (rc == 0 && before > state.floor)

@@ -1,7 +1,9 @@
 /*
- * verify.c: a log proved: every block's hash, the chain, the offsets in the lines, the counters, the files that are there.
+ * verify.c: a log proved: every block's hash, the chain, the offsets in the lines, the counters,
+ * the files that are there.
  *
- * The proof's hash is XXH3-128 over the lines of the range in order, so it is the same wherever the rows lie by now.
+ * The proof's hash is XXH3-128 over the lines of the range in order, so it is the same wherever
+ * the rows lie by now.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -16,7 +18,7 @@ struct verify {
 	struct sc_log *log;
 	struct sc_state state;
 	uint64_t from, to;
-	uint64_t journal, at;      /* the block in hand */
+	uint64_t journal, at; /* the block in hand */
 	struct sc_proof_state {
 		bool begun;
 		struct sc_hash hash;
@@ -34,10 +36,12 @@ static int damaged(struct verify *v, const char *what)
 	uint64_t last_good = v->chain.next ? v->chain.next - 1 : 0;
 
 	sc_journal_path(v->log, v->journal, path);
-	sc_err_set(v->err, SC_E_DATA, "cannot verify", "in the block at byte %llu %s; the last good offset is %llu",
+	sc_err_set(v->err, SC_E_DATA, "cannot verify",
+		   "in the block at byte %llu %s; the last good offset is %llu",
 		   (unsigned long long)v->at, what, (unsigned long long)last_good);
 	sc_err_on(v->err, "journal", path);
-	sc_err_next(v->err, "put a good copy of the file back, or give up its rows with sc-log trim");
+	sc_err_next(v->err,
+		    "put a good copy of the file back, or give up its rows with sc-log trim");
 	sc_err_field_str(v->err, "file", path);
 	sc_err_field_int(v->err, "position", (int64_t)v->at);
 	sc_err_field_int(v->err, "last_good", (int64_t)last_good);
@@ -94,14 +98,20 @@ static int check_anchor(struct verify *v, const struct sc_block *block, const ch
 	struct sc_span exts = sc_span(data + SC_BLOCK_HEAD, block->ext_len);
 	struct sc_ext ext;
 
-	if (block->rows || block->first != v->journal || !sc_ext_next(&exts, &ext) || ext.kind != SC_EXT_ANCHOR)
+	if (block->rows || block->first != v->journal || !sc_ext_next(&exts, &ext) ||
+	    ext.kind != SC_EXT_ANCHOR)
 		return damaged(v, "there is no anchor");
 	if (!sc_span_is(ext.anchor.stream_id, v->log->settings.stream_id))
 		return damaged(v, "another stream is named");
 	if (!v->chain.begun) {
 		v->chain = (struct sc_proof_state){
-			.begun = true, .hash = block->hash, .next = block->first, .rows = ext.anchor.rows,
-			.bytes = ext.anchor.bytes, .commit = block->commit, .last_us = block->appended_us,
+			.begun = true,
+			.hash = block->hash,
+			.next = block->first,
+			.rows = ext.anchor.rows,
+			.bytes = ext.anchor.bytes,
+			.commit = block->commit,
+			.last_us = block->appended_us,
 		};
 		return 0;
 	}
@@ -122,7 +132,8 @@ static int check_block(struct verify *v, const struct sc_block *block, const cha
 		return damaged(v, "the chain is broken");
 	if (block->first < v->chain.next || block->rows == 0)
 		return damaged(v, "the offsets do not rise");
-	if (block->commit < v->chain.commit || block->commit > v->chain.commit + 1 || block->appended_us < v->chain.last_us)
+	if (block->commit < v->chain.commit || block->commit > v->chain.commit + 1 ||
+	    block->appended_us < v->chain.last_us)
 		return damaged(v, "the commit's number or time is out of order");
 	v->chain.hash = block->hash;
 	v->chain.rows += block->rows;
@@ -211,15 +222,17 @@ static int check_all(struct verify *v, uint64_t from)
 	if (rc < 0 || done)
 		return rc;
 	/* everything up to the frontier was read: it must be what the state says */
-	if (!v->chain.begun || !sc_hash_same(&v->chain.hash, &v->state.hash) || v->chain.rows != v->state.rows ||
-	    v->chain.bytes != v->state.bytes)
+	if (!v->chain.begun || !sc_hash_same(&v->chain.hash, &v->state.hash) ||
+	    v->chain.rows != v->state.rows || v->chain.bytes != v->state.bytes)
 		return damaged(v, "the journals do not end as the index says");
-	if (from == 0 && v->to == UINT64_MAX && v->proof.rows != v->state.rows - v->state.floor_rows)
+	if (from == 0 && v->to == UINT64_MAX &&
+	    v->proof.rows != v->state.rows - v->state.floor_rows)
 		return damaged(v, "rows are missing at the front");
 	return 0;
 }
 
-int sc_log_verify(const char *path, uint64_t from, uint64_t to, struct sc_log_proof *ret_proof, struct sc_err *err)
+int sc_log_verify(const char *path, uint64_t from, uint64_t to, struct sc_log_proof *ret_proof,
+		  struct sc_err *err)
 {
 	struct verify v = { .to = to ? to : UINT64_MAX, .err = err };
 	XXH128_canonical_t canonical;

@@ -1,5 +1,7 @@
-/* walk.c: the blocks of one journal in order, read in chunks with pread: a file that is cut short under us is an
- * error then, where a mapping would be a signal. */
+/*
+ * walk.c: the blocks of one journal in order, read in chunks with pread: a file that is cut short
+ * under us is an error then, where a mapping would be a signal.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -64,8 +66,8 @@ static int ensure(struct sc_walk *w, size_t need, const char **ret_data, struct 
 	return 0;
 }
 
-int sc_walk_next(struct sc_walk *w, enum sc_walk_how how, struct sc_block *ret_block, const char **ret_data,
-		 struct sc_err *err)
+int sc_walk_next(struct sc_walk *w, enum sc_walk_how how, struct sc_block *ret_block,
+		 const char **ret_data, struct sc_err *err)
 {
 	struct sc_block block;
 	const char *data;
@@ -91,12 +93,14 @@ int sc_walk_next(struct sc_walk *w, enum sc_walk_how how, struct sc_block *ret_b
 	return 1;
 }
 
-int sc_walk_damage(const struct sc_log *log, uint64_t journal, uint64_t pos, uint64_t last_good, struct sc_err *err)
+int sc_walk_damage(const struct sc_log *log, uint64_t journal, uint64_t pos, uint64_t last_good,
+		   struct sc_err *err)
 {
 	char path[PATH_MAX];
 
 	sc_journal_path(log, journal, path);
-	sc_err_set(err, SC_E_DATA, "cannot read", "the block at byte %llu is damaged or missing; the last good offset is %llu",
+	sc_err_set(err, SC_E_DATA, "cannot read",
+		   "the block at byte %llu is damaged or missing; the last good offset is %llu",
 		   (unsigned long long)pos, (unsigned long long)last_good);
 	sc_err_on(err, "journal", path);
 	sc_err_next(err, "put a good copy of the file back, or give up its rows with sc-log trim");

@@ -1,6 +1,7 @@
 /*
- * kv_test: LMDB's face. Goal: values, order, floors and the lock between processes are as kv.h says.
- * Method: an environment in a temporary folder; children for the lock, one killed while it holds it.
+ * kv_test: LMDB's face. Goal: values, order, floors and the lock between processes are as kv.h
+ * says. Method: an environment in a temporary folder; children for the lock, one killed while it
+ * holds it.
  */
 #include <signal.h>
 #include <sys/stat.h>

@@ -1,13 +1,14 @@
 /*
- * append_test: what a commit may ask for: given offsets, sources, producers, a next offset; and what is refused. Goal: nothing refused is
- * half stored, and what rides along comes back after the index was lost.
+ * append_test: what a commit may ask for: given offsets, sources, producers, a next offset; and
+ * what is refused. Goal: nothing refused is half stored, and what rides along comes back after
+ * the index was lost.
  */
 #include "help.h"
 
 #include "base/clock.h"
 
-static int append_rows(struct sc_log *log, struct sc_log_rows *rows, const uint64_t *offsets, size_t count,
-		       struct sc_log_commit *commit)
+static int append_rows(struct sc_log *log, struct sc_log_rows *rows, const uint64_t *offsets,
+		       size_t count, struct sc_log_commit *commit)
 {
 	static char text[4096];
 	static uint32_t lens[400];
@@ -33,7 +34,8 @@ static uint64_t next_of(struct sc_log *log)
 
 TEST(append_mirror)
 {
-	static const uint64_t first[] = { 100, 101, 105 }, second[] = { 1ull << 40, (1ull << 40) + 7 }, low[] = { 105 },
+	static const uint64_t first[] = { 100, 101, 105 },
+			      second[] = { 1ull << 40, (1ull << 40) + 7 }, low[] = { 105 },
 			      falls[] = { 1ull << 41, 1ull << 41 };
 	struct sc_log_commit commit;
 	struct sc_log_state state;
@@ -50,19 +52,24 @@ TEST(append_mirror)
 			drop_index();
 		log = open_log(SC_LOG_APPEND);
 		if (!lost) {
-			CHECK_OK(append_rows(log, &(struct sc_log_rows){ 0 }, first, 3, &commit), &err);
+			CHECK_OK(append_rows(log, &(struct sc_log_rows){ 0 }, first, 3, &commit),
+				 &err);
 			CHECK_SPAN(commit.lines, "[100,\"\"]\n[101,\"\"]\n[105,\"\"]\n");
-			CHECK_OK(append_rows(log, &(struct sc_log_rows){ 0 }, second, 2, &commit), &err);
+			CHECK_OK(append_rows(log, &(struct sc_log_rows){ 0 }, second, 2, &commit),
+				 &err);
 		}
-		CHECK_INT(append_rows(log, &(struct sc_log_rows){ 0 }, low, 1, &commit), SC_E_REFUSED);
-		CHECK_INT(append_rows(log, &(struct sc_log_rows){ 0 }, falls, 2, &commit), SC_E_REFUSED);
+		CHECK_INT(append_rows(log, &(struct sc_log_rows){ 0 }, low, 1, &commit),
+			  SC_E_REFUSED);
+		CHECK_INT(append_rows(log, &(struct sc_log_rows){ 0 }, falls, 2, &commit),
+			  SC_E_REFUSED);
 		CHECK_OK(sc_log_state(log, &state, &err), &err);
 		CHECK_INT(state.first_offset, 100);
 		CHECK_INT(state.last_offset, (1ull << 40) + 7);
 		CHECK_INT(state.next_offset, (1ull << 40) + 8);
 		CHECK_INT(state.rows, 5);
 		CHECK_OK(read_all(log, 0, 1, &got), &err);
-		CHECK_SPAN(got, "[100,\"\"]\n[101,\"\"]\n[105,\"\"]\n[1099511627776,\"\"]\n[1099511627783,\"\"]\n");
+		CHECK_SPAN(got, "[100,\"\"]\n[101,\"\"]\n[105,\"\"]\n[1099511627776,\"\"]\n["
+				"1099511627783,\"\"]\n");
 		CHECK_OK(read_all(log, 102, 0, &got), &err);
 		CHECK_SPAN(got, "[105,\"\"]\n[1099511627776,\"\"]\n[1099511627783,\"\"]\n");
 		CHECK_OK(read_all(log, 106, 0, &got), &err);
@@ -94,12 +101,19 @@ TEST(append_source_moves_with_rows)
 	CHECK_INT(sc_log_source(log, SC_SPAN("A"), &at, &err), 1);
 	CHECK_INT(at, 10);
 	CHECK_INT(append_rows(log, &rows, NULL, 3, &commit), SC_E_REFUSED);
-	CHECK(strstr(err.fields, "\"why\":\"source\"") && strstr(err.fields, "\"source_offset\":10"));
+	CHECK(strstr(err.fields, "\"why\":\"source\"") &&
+	      strstr(err.fields, "\"source_offset\":10"));
 	CHECK_INT(next_of(log), 4);
-	/* many journals later it still is known, also without an index and after a trim of the journal that held it */
+	/*
+	 * many journals later it still is known, also without an index and after a trim of the
+	 * journal that held it
+	 */
 	for (int i = 0; i < 300; i++)
-		CHECK_OK(append_rows(log, &(struct sc_log_rows){ .source = SC_SPAN("B"), .source_offset = (uint64_t)i + 1 }, NULL, 30,
-				     &commit), &err);
+		CHECK_OK(append_rows(log,
+				     &(struct sc_log_rows){ .source = SC_SPAN("B"),
+							    .source_offset = (uint64_t)i + 1 },
+				     NULL, 30, &commit),
+			 &err);
 	CHECK_OK(sc_log_trim(log, 5000, &err), &err);
 	sc_log_close(log);
 	drop_index();
@@ -115,7 +129,9 @@ TEST(append_source_moves_with_rows)
 
 TEST(append_producer)
 {
-	struct sc_log_rows rows = { .producer = SC_SPAN("p"), .producer_epoch = 1, .producer_seq = 0 };
+	struct sc_log_rows rows = { .producer = SC_SPAN("p"),
+				    .producer_epoch = 1,
+				    .producer_seq = 0 };
 	struct sc_log_commit commit;
 	struct sc_log *log;
 
@@ -132,7 +148,8 @@ TEST(append_producer)
 		CHECK_INT(commit.last, 3);
 		rows.producer_seq = 4; /* a gap */
 		CHECK_INT(append_rows(log, &rows, NULL, 1, &commit), SC_E_REFUSED);
-		CHECK(strstr(err.fields, "\"why\":\"sequence\"") && strstr(err.fields, "\"expected\":3"));
+		CHECK(strstr(err.fields, "\"why\":\"sequence\"") &&
+		      strstr(err.fields, "\"expected\":3"));
 		rows.producer_seq = 2; /* half old */
 		CHECK_INT(append_rows(log, &rows, NULL, 3, &commit), SC_E_REFUSED);
 		rows.producer_epoch = 0;
@@ -191,7 +208,8 @@ TEST(append_message_limit)
 	lens[1] = 1001;
 	rows.text.len = 1006;
 	CHECK_INT(sc_log_append(log, &rows, &commit, &err), SC_E_DATA);
-	CHECK(strstr(err.reason, "1001") && strstr(err.reason, "1000") && strstr(err.next, "--max-message"));
+	CHECK(strstr(err.reason, "1001") && strstr(err.reason, "1000") &&
+	      strstr(err.next, "--max-message"));
 	CHECK_INT(next_of(log), 3);
 	sc_log_close(log);
 	log_done();

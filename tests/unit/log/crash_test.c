@@ -1,8 +1,9 @@
 /*
- * crash_test: processes that die and calls that fail. Goal: every acknowledged row is there once, in order; what was not acknowledged is
- * there whole or not at all; the next open needs no help.
- * Method: appenders killed at random moments again and again; then one writer run once for each call that can fail (SC_FAULT, which
- * is read at start: the test starts itself again as `crash_test child`).
+ * crash_test: processes that die and calls that fail. Goal: every acknowledged row is there once,
+ * in order; what was not acknowledged is there whole or not at all; the next open needs no help.
+ * Method: appenders killed at random moments again and again; then one writer run once for each
+ * call that can fail (SC_FAULT, which is read at start: the test starts itself again as
+ * `crash_test child`).
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -15,7 +16,10 @@
 #define WRITERS 3
 #define GENERATIONS 64
 
-/* One appender: rows {"w":W,"g":G,"i":I} in commits of random size; each acknowledged I goes to OUT. */
+/*
+ * One appender: rows {"w":W,"g":G,"i":I} in commits of random size; each acknowledged I goes to
+ * OUT.
+ */
 static void appender(int w, int g, int out)
 {
 	struct sc_log *log = NULL;
@@ -37,12 +41,13 @@ static void appender(int w, int g, int out)
 			size_t before = text.len;
 
 			i++;
-			sc_bytes_putf(&text, "{\"w\":%d,\"g\":%d,\"i\":%llu,\"pad\":\"%0*d\"}", w, g, (unsigned long long)i,
-				      (int)(i % 100) + 1, 0);
+			sc_bytes_putf(&text, "{\"w\":%d,\"g\":%d,\"i\":%llu,\"pad\":\"%0*d\"}", w,
+				      g, (unsigned long long)i, (int)(i % 100) + 1, 0);
 			lens[n] = (uint32_t)(text.len - before);
 		}
 		rows.text = sc_span(text.data, text.len);
-		if (sc_log_append(log, &rows, &commit, &err) < 0 || write(out, &i, sizeof(i)) != sizeof(i))
+		if (sc_log_append(log, &rows, &commit, &err) < 0 ||
+		    write(out, &i, sizeof(i)) != sizeof(i))
 			_exit(2);
 	}
 }
@@ -57,7 +62,10 @@ static void drain(int fd, uint64_t *last)
 		*last = value;
 }
 
-/* All rows: offsets without gaps, each writer's numbers without gaps, all that was acknowledged there. */
+/*
+ * All rows: offsets without gaps, each writer's numbers without gaps, all that was acknowledged
+ * there.
+ */
 static void check_rows(struct sc_log *log)
 {
 	struct sc_reader *reader = NULL;
@@ -74,7 +82,8 @@ static void check_rows(struct sc_log *log)
 			unsigned long long offset, i;
 			int w, g;
 
-			CHECK(sscanf(at, "[%llu,{\"w\":%d,\"g\":%d,\"i\":%llu,", &offset, &w, &g, &i) == 4);
+			CHECK(sscanf(at, "[%llu,{\"w\":%d,\"g\":%d,\"i\":%llu,", &offset, &w, &g,
+				     &i) == 4);
 			CHECK_INT(offset, next++);
 			CHECK(w >= 0 && w < WRITERS && g >= 0 && g < GENERATIONS);
 			CHECK_INT(i, seen[w][g] + 1);
@@ -150,7 +159,10 @@ TEST(killed_appenders)
 	log_done();
 }
 
-/* The child of the tests below: commits of 1, 40, 1, 20000 (of several blocks), 1, 1 rows; says how many rows it was acknowledged. */
+/*
+ * The child of the tests below: commits of 1, 40, 1, 20000 (of several blocks), 1, 1 rows; says
+ * how many rows it was acknowledged.
+ */
 static const size_t steps[] = { 1, 40, 1, 20000, 1, 1 };
 
 TEST(child_steps)
@@ -285,7 +297,10 @@ TEST(failing_malloc)
 	fail_each("malloc", "ENOMEM", 1, 50, false);
 }
 
-/* After a sync that failed the handle refuses; one that is opened anew verifies, and goes on in a new journal. */
+/*
+ * After a sync that failed the handle refuses; one that is opened anew verifies, and goes on in a
+ * new journal.
+ */
 TEST(child_sync)
 {
 	const char *path = getenv("SC_TEST_LOG");
@@ -296,9 +311,11 @@ TEST(child_sync)
 	if (!path)
 		return;
 	snprintf(log_path, sizeof(log_path), "%s", path);
-	if (sc_log_open(path, SC_LOG_APPEND, &log, &err) == 0 && append_n(log, 1, 1, NULL) == SC_E_IO &&
-	    append_n(log, 1, 1, NULL) == SC_E_IO && strstr(err.reason, "an earlier sync failed") &&
-	    sc_log_open(path, SC_LOG_APPEND, &other, &err) == 0 && append_n(other, 1, 1, &commit) == 0 && commit.first == 1 &&
+	if (sc_log_open(path, SC_LOG_APPEND, &log, &err) == 0 &&
+	    append_n(log, 1, 1, NULL) == SC_E_IO && append_n(log, 1, 1, NULL) == SC_E_IO &&
+	    strstr(err.reason, "an earlier sync failed") &&
+	    sc_log_open(path, SC_LOG_APPEND, &other, &err) == 0 &&
+	    append_n(other, 1, 1, &commit) == 0 && commit.first == 1 &&
 	    append_n(log, 2, 1, NULL) == SC_E_IO && append_n(other, 2, 1, NULL) == 0)
 		failed = 0;
 	if (write(3, &failed, 1) != 1)

@@ -1,7 +1,8 @@
 /*
  * tests/unit/log/help.h: a log in a temporary folder, rows put in and read back.
  *
- * Each test works in its own folder under TMPDIR; `log_done` removes it. Rows are {"n":NUMBER} unless given.
+ * Each test works in its own folder under TMPDIR; `log_done` removes it. Rows are {"n":NUMBER}
+ * unless given.
  */
 #ifndef SC_TESTS_LOG_HELP_H
 #define SC_TESTS_LOG_HELP_H
@@ -130,7 +131,10 @@ static inline int append_n(struct sc_log *log, uint64_t from, size_t count, stru
 	return rc;
 }
 
-/* Everything from FROM on, read in runs of at most MAX bytes: the lines, checked to be in order. -code on failure. */
+/*
+ * Everything from FROM on, read in runs of at most MAX bytes: the lines, checked to be in order.
+ * -code on failure.
+ */
 static inline int read_all(struct sc_log *log, uint64_t from, size_t max, struct sc_bytes *out)
 {
 	struct sc_reader *reader = NULL;

@@ -1,6 +1,6 @@
 /*
- * log_test: the face of a log. Goal: what was appended is read back byte for byte, by any handle, with any run size, across
- * journals, after reopening and after the index was thrown away.
+ * log_test: the face of a log. Goal: what was appended is read back byte for byte, by any handle,
+ * with any run size, across journals, after reopening and after the index was thrown away.
  */
 #include "help.h"
 
@@ -46,7 +46,10 @@ TEST(log_first_rows)
 
 TEST(log_many_sizes_and_journals)
 {
-	/* rows per commit, among them ones of several blocks; small journals, so that many are made */
+	/*
+	 * rows per commit, among them ones of several blocks; small journals, so that many are
+	 * made
+	 */
 	static const size_t sizes[] = { 1, 2, 7, 1, 500, 1, 40000, 3, 20000, 1, 1, 100000, 1 };
 	struct sc_log *log, *other;
 	struct sc_bytes got, part;

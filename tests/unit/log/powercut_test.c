@@ -101,4 +101,3 @@ TEST(floor_of_a_trim_that_died)
 		log_done();
 	}
 }
-

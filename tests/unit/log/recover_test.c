@@ -1,7 +1,8 @@
 /*
- * recover_test: logs that crashed. Goal: every acknowledged row is there once, nothing torn or damaged is ever handed out, and the
- * next open needs no manual step. Method: journals cut, flipped and overwritten byte by byte; indexes deleted, stale, from another
- * boot or plain garbage; then the log is opened and read.
+ * recover_test: logs that crashed. Goal: every acknowledged row is there once, nothing torn or
+ * damaged is ever handed out, and the next open needs no manual step. Method: journals cut,
+ * flipped and overwritten byte by byte; indexes deleted, stale, from another boot or plain
+ * garbage; then the log is opened and read.
  */
 #include "help.h"
 
@@ -65,7 +66,10 @@ static void tear(size_t commits, size_t rows, off_t step, char fill)
 	off_t used = journal_used();
 	struct sc_log *log;
 
-	/* where does the last commit begin? the lowest cut that leaves all before it, found by halves */
+	/*
+	 * where does the last commit begin? the lowest cut that leaves all before it, found by
+	 * halves
+	 */
 	off_t low = 0, high = used;
 
 	while (low + 1 < high) {
@@ -76,8 +80,8 @@ static void tear(size_t commits, size_t rows, off_t step, char fill)
 		overwrite(mid, used, 0);
 		drop_index();
 		log = NULL;
-		if (sc_log_open(log_path, SC_LOG_READ, &log, &err) == 0 && sc_log_state(log, &state, &err) == 0 &&
-		    state.next_offset > before)
+		if (sc_log_open(log_path, SC_LOG_READ, &log, &err) == 0 &&
+		    sc_log_state(log, &state, &err) == 0 && state.next_offset > before)
 			high = mid;
 		else
 			low = mid;
@@ -133,7 +137,10 @@ TEST(recover_bit_flips)
 		byte = (char)(byte ^ 1 << at % 8);
 		CHECK(pwrite(fd, &byte, 1, at) == 1);
 		close(fd);
-		/* without an index: damage is told, or the last commit is taken for a torn one; never wrong lines */
+		/*
+		 * without an index: damage is told, or the last commit is taken for a torn one;
+		 * never wrong lines
+		 */
 		drop_index();
 		rc = sc_log_open(log_path, SC_LOG_READ, &log, &err);
 		if (rc == 0)
@@ -162,7 +169,8 @@ TEST(recover_damage_is_never_handed_out)
 
 	CHECK(read(kept_fd, head, sizeof(head)) == sizeof(head));
 	close(kept_fd);
-	anchor = (char *)memmem(head + 8, sizeof(head) - 8, head, 8) - head; /* where the second block begins */
+	anchor = (char *)memmem(head + 8, sizeof(head) - 8, head, 8) -
+		 head; /* where the second block begins */
 
 	sc_bytes_init(&want, 1 << 20);
 	sc_bytes_init(&got, 1 << 20);
@@ -262,7 +270,9 @@ TEST(recover_other_boot)
 	log_done();
 }
 
-/* Rows that were acknowledged are gone: told, and by hand given up without using an offset twice. */
+/*
+ * Rows that were acknowledged are gone: told, and by hand given up without using an offset twice.
+ */
 TEST(recover_journal_cut)
 {
 	uint64_t last = make_log(20, 3);
@@ -331,7 +341,8 @@ TEST(recover_missing_journal)
 	drop_index();
 	dir = opendir(in_log("journal"));
 	for (int i = 0; (entry = readdir(dir));)
-		if (entry->d_name[0] == '0' && strcmp(entry->d_name, strrchr(last_journal(), '/') + 1) != 0 && i++ == 2) {
+		if (entry->d_name[0] == '0' &&
+		    strcmp(entry->d_name, strrchr(last_journal(), '/') + 1) != 0 && i++ == 2) {
 			snprintf(first, sizeof(first), "journal/%s", entry->d_name);
 			unlink(in_log(first));
 		}
@@ -372,7 +383,8 @@ TEST(recover_torn_new_journal)
 		for (int with_index = 0; with_index < 2; with_index++) {
 			int fd;
 
-			snprintf(name, sizeof(name), "journal/%020llu.journal", (unsigned long long)last + 1);
+			snprintf(name, sizeof(name), "journal/%020llu.journal",
+				 (unsigned long long)last + 1);
 			fd = open(in_log(name), O_WRONLY | O_CREAT, 0666);
 			CHECK(ftruncate(fd, (off_t)sizes[i]) == 0);
 			close(fd);

@@ -1,5 +1,6 @@
 /*
- * upkeep_test: trim, verify, reindex, follow, read-only users, file systems. Goal: each does what log.h and follow.h say.
+ * upkeep_test: trim, verify, reindex, follow, read-only users, file systems. Goal: each does what
+ * log.h and follow.h say.
  */
 #include <pthread.h>
 #include <sys/wait.h>
@@ -185,7 +186,8 @@ TEST(reindex_under_appenders)
 
 	for (uint64_t i = 31; i < 60; i += 3) {
 		CHECK_OK(sc_log_reindex(log_path, &err), &err);
-		other = open_log(SC_LOG_APPEND); /* this one has the new index, the other handle still the old */
+		other = open_log(
+			SC_LOG_APPEND); /* this one has the new index, the other handle still the old */
 		CHECK_OK(append_n(other, i, 1, NULL), &err);
 		CHECK_OK(append_n(log, i + 1, 1, NULL), &err);
 		CHECK_OK(append_n(other, i + 2, 1, NULL), &err);
@@ -225,7 +227,8 @@ TEST(follow_wakes)
 		int64_t start = sc_mono_us();
 
 		if (round == 3)
-			CHECK_OK(sc_log_reindex(log_path, &err), &err); /* the watched file is another one now */
+			CHECK_OK(sc_log_reindex(log_path, &err),
+				 &err); /* the watched file is another one now */
 		if (round == 4)
 			drop_index();
 		CHECK(pthread_create(&thread, NULL, append_soon, NULL) == 0);
@@ -259,7 +262,8 @@ static int read_as_nobody(uint64_t to, bool refuse_append)
 		sc_bytes_init(&got, 1 << 24);
 		sc_bytes_init(&want, 1 << 24);
 		want_lines(1, to, &want);
-		if (sc_log_open(log_path, SC_LOG_READ, &log, &err) < 0 || read_all(log, 1, 0, &got) < 0)
+		if (sc_log_open(log_path, SC_LOG_READ, &log, &err) < 0 ||
+		    read_all(log, 1, 0, &got) < 0)
 			_exit(1);
 		if (got.len != want.len || memcmp(got.data, want.data, got.len))
 			_exit(2);
@@ -269,7 +273,8 @@ static int read_as_nobody(uint64_t to, bool refuse_append)
 			_exit(4);
 		sc_log_close(log);
 		log = NULL;
-		if (refuse_append && sc_log_open(log_path, SC_LOG_APPEND, &log, &err) != SC_E_NOAUTH)
+		if (refuse_append &&
+		    sc_log_open(log_path, SC_LOG_APPEND, &log, &err) != SC_E_NOAUTH)
 			_exit(5);
 		_exit(0);
 	}
@@ -301,7 +306,8 @@ TEST(network_file_systems)
 {
 	CHECK_STR(sc_netfs_name(0x6969), "NFS");
 	CHECK_STR(sc_netfs_name(0xff534d42), "CIFS");
-	CHECK_STR(sc_netfs_name(0xffffffffff534d42ull), "CIFS"); /* f_type is signed on some machines */
+	CHECK_STR(sc_netfs_name(0xffffffffff534d42ull),
+		  "CIFS"); /* f_type is signed on some machines */
 	CHECK_STR(sc_netfs_name(0x65735546), "FUSE");
 	CHECK(sc_netfs_name(0xef53) == NULL);     /* ext4 */
 	CHECK(sc_netfs_name(0x01021994) == NULL); /* tmpfs */
@@ -316,7 +322,8 @@ TEST(create_refusals)
 	char path[300];
 
 	sc_log_close(log);
-	CHECK_INT(sc_log_create(log_path, &(struct sc_log_settings){ .message_max = 0 }, &err), SC_E_CANTCREAT);
+	CHECK_INT(sc_log_create(log_path, &(struct sc_log_settings){ .message_max = 0 }, &err),
+		  SC_E_CANTCREAT);
 	CHECK(strstr(err.reason, "exists already") != NULL);
 	log = open_log(SC_LOG_READ);
 	check_holds(log, 1, 3);
@@ -327,9 +334,11 @@ TEST(create_refusals)
 	CHECK(strstr(err.next, "sc-log create") != NULL);
 	CHECK_INT(sc_log_open(log_dir, SC_LOG_READ, &log, &err), SC_E_NOLOG);
 	snprintf(path, sizeof(path), "%s/a/b", log_dir);
-	CHECK_INT(sc_log_create(path, &(struct sc_log_settings){ .message_max = 0 }, &err), SC_E_CANTCREAT);
+	CHECK_INT(sc_log_create(path, &(struct sc_log_settings){ .message_max = 0 }, &err),
+		  SC_E_CANTCREAT);
 	snprintf(path, sizeof(path), "%s/bad", log_dir);
-	CHECK_INT(sc_log_create(path, &(struct sc_log_settings){ .schema = SC_SPAN("{}") }, &err), SC_E_CONFIG);
+	CHECK_INT(sc_log_create(path, &(struct sc_log_settings){ .schema = SC_SPAN("{}") }, &err),
+		  SC_E_CONFIG);
 	CHECK(access(path, F_OK) < 0);
 	log_done();
 }
