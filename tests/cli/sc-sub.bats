@@ -368,7 +368,9 @@ usage() {
 
 @test "dropped as too slow again and again, 75, with the offset to resume at" {
 	# a peer that says 4429 after the greeting, each time
-	start peer "$SC_ROOT/tests/cli/slow_peer.py"
+	start peer "$SC_TESTS/cli/peer.py" \
+		text '{"streamcast":1,"stream":"t","end_offset":9,"replay":[3,9],"durable":true,"schema":null,"archive":null}' \
+		close 4429 '{"error":"too_slow","backlog":8192}'
 	wait_for test -s peer.out
 	run -75 --separate-stderr sc-sub "ws://127.0.0.1:$(<peer.out)/t" --offset 3 --retry-wait 20ms --json
 	jq -e '.error == "busy" and .refusal == "too_slow" and .resume == 3' <<<"${stderr_lines[-1]}"
