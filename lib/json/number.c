@@ -204,7 +204,7 @@ bool sc_number_exact(struct sc_span number, double *ret_double)
 	if (isnan(value) || isinf(value) || value == 0)
 		return false;
 	if (d.exponent >= 15 && sc_decimal_integral(&d) &&
-	    !sc_number_within(number, SC_NUMBER_2_53) &&
+	    !sc_number_within(number, SC_NUMBER_SAFE) &&
 	    memchr(number.data, 'e', number.len) == NULL &&
 	    memchr(number.data, 'E', number.len) == NULL)
 		return false;
