@@ -21,6 +21,7 @@
 #define INDEX_SIZE_MAX (8ull << 30)
 #define NEW_INDEX "index.mdb.new"
 #define TRIES 100
+#define REAP_EVERY 1024
 
 static const char magic[8] = "SCSTATE\x01";
 struct record {
@@ -560,6 +561,8 @@ int sc_index_begin(struct sc_log *log, struct sc_kv_txn **ret_txn, struct sc_sta
 		}
 		rc = kv_state(txn, &state, err);
 		if (rc == 0 && still_ours(log, &state)) {
+			if (state.commit % REAP_EVERY == 0)
+				sc_kv_reap(log->kv); /* dead readers would make the index grow */
 			*ret_txn = txn;
 			*ret_state = state;
 			return 0;

@@ -91,7 +91,8 @@ int sc_log_append(struct sc_log *log, const struct sc_log_rows *rows, struct sc_
 /* 1 and the offset; 0 if the log knows no source of that name. */
 int sc_log_source(struct sc_log *log, struct sc_span name, uint64_t *ret_offset, struct sc_err *err);
 /* Each source in turn. */
-int sc_log_sources(struct sc_log *log, int (*each)(void *arg, struct sc_span name, uint64_t offset), void *arg, struct sc_err *err);
+int sc_log_sources(struct sc_log *log, int (*each)(void *arg, struct sc_span name, uint64_t offset),
+		   void *arg, struct sc_err *err);
 
 /* Rows below BEFORE are given up, from the lowest, whole journals at a time; rows at or above it stay.
  * The floor itself is exact: reads begin at BEFORE at once, also when its journal holds lower rows. */
