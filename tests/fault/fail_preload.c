@@ -1,6 +1,8 @@
 /*
  * fail_preload.c: an LD_PRELOAD shim that fails the Nth call of one kind, also those that libraries make.
  *
+ * Allocations are in failmalloc.so alone: a sanitizer wants its own.
+ *
  * SC_FAIL=CALL:N[+]:ERRNO:FOLDER:FIRED. CALL is write (and its kin, on files), sync, open, rename, unlink, mmap or malloc; ERRNO a
  * number; with a plus all later calls fail too. Only files below FOLDER count; allocations count from the first of
  * them that is opened. When it fails a call, the file FIRED is made.
@@ -188,6 +190,7 @@ void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t at)
 	return real(addr, len, prot, flags, fd, at);
 }
 
+#ifdef SC_FAIL_MALLOC
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *old, size_t size);
@@ -211,3 +214,4 @@ void *realloc(void *old, size_t size)
 {
 	return allocation_fails() ? NULL : __libc_realloc(old, size);
 }
+#endif

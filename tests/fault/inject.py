@@ -46,7 +46,8 @@ class Fault:
             self.fired_path = os.path.join(folder, "fired")
             if os.path.exists(self.fired_path):
                 os.unlink(self.fired_path)
-            self.env = {"LD_PRELOAD": os.path.join(SHIMS, "fail.so"), **asan_options(),
+            shim = "failmalloc.so" if call == "malloc" else "fail.so"
+            self.env = {"LD_PRELOAD": os.path.join(SHIMS, shim), **asan_options(),
                         "SC_FAIL": f"{call}:{n}{plus}:{FAILURES[call]}:{log}:{self.fired_path}"}
 
     def fired(self, status):

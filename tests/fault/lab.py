@@ -23,6 +23,8 @@ def has(program):
 
 
 def sanitized():
+    if not has("sc-log"):
+        return False
     with open(os.path.join(BIN, "sc-log"), "rb") as f:
         return b"__asan_init" in f.read()
 
