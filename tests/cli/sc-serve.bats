@@ -61,7 +61,6 @@ certificate() { # NAME
 	usage 64 "cannot serve standard input twice: stream 'a' reads it already; name '-' once" a=- b=-
 	usage 64 "cannot serve stream 'rows': another stream has that name; name one of them otherwise: NAME=LOG" rows ./rows
 	usage 64 "cannot serve stream 'a b': it holds '?', '#', a blank or a control character; give the stream another name: NAME=LOG" 'a b=rows'
-	usage 64 "cannot serve stream '/a': it begins with a slash; give the stream another name: NAME=LOG" '/a=rows' || true
 }
 
 @test "addresses that cannot be: 78, 69" {

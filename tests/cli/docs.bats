@@ -1,0 +1,195 @@
+# The documents: pages that are named exist, flags that are named exist, commands that are shown can be run as they are
+# shown (their options parse), headers name sections that are there. `make check-docs` compares the generated parts.
+
+load ../lib/common
+
+programs=(sc-capture sc-log sc-serve sc-sub)
+
+setup() {
+	needs "${programs[@]}"
+	sc_setup
+	pages=("$SC_ROOT"/man/*.[1-8])
+}
+
+teardown() { sc_teardown; }
+
+# flags PROGRAM: every option that its help (that of all verbs) lists.
+flags() {
+	local verb
+
+	{
+		"$1" --help
+		for verb in $("$1" --help | awk '/^Verbs:/{on=1;next} /^$/{on=0} on && /^  [a-z]/{print $1}'); do
+			"$1" "$verb" --help
+		done
+	} | sed -nE 's/^  (-[a-zA-Z], |    )(--[a-z-]+).*/\2/p' | sort -u
+}
+
+# prose PAGE: a page without what is generated
+prose() {
+	awk '/^\.\\" BEGIN/ { skip = 1 } /^\.\\" END/ { skip = 0 } !skip' "$1"
+}
+
+@test "every page that a page refers to exists" {
+	for page in "${pages[@]}"; do
+		grep -hoE '^\.Xr sc[a-z-]* [1-8]' "$page" | while read -r _ name section; do
+			[[ -f $SC_ROOT/man/$name.$section ]] || { echo "$page: $name($section) is missing"; exit 1; }
+		done
+	done
+}
+
+@test "every page has the parts that a page has, and mandoc has nothing against it" {
+	for page in "${pages[@]}"; do
+		for part in NAME DESCRIPTION 'SEE ALSO'; do
+			grep -qx "\.Sh $part" "$page" || { echo "$page: no $part"; false; }
+		done
+		if [[ $page == *.1 ]]; then
+			for part in SYNOPSIS OPTIONS FILES 'EXIT STATUS' EXAMPLES; do
+				grep -qx "\.Sh $part" "$page" || { echo "$page: no $part"; false; }
+			done
+		fi
+		run -0 mandoc -T lint -W error "$page"
+	done
+}
+
+@test "every section that a header names is on its page" {
+	bad=0
+	while IFS=: read -r file line; do
+		page=$(grep -oE 'man/[a-z-]+\.[1-8]' <<<"$line" | head -n 1)
+		[[ -f $SC_ROOT/$page ]] || { echo "$file: $page is missing"; bad=1; continue; }
+		while IFS= read -r section; do
+			[[ -z $section ]] && continue
+			grep -qiE "^\.S[hs] (\"?)(sc-[a-z]+ )?$section( LOG.*)?\1$" "$SC_ROOT/$page" || { echo "$file: $page has no section \"$section\""; bad=1; }
+		done < <(sed "s|.*$page||" <<<"$line" | grep -oE '"[A-Za-z -]+"' | tr -d '"')
+	done < <(cd "$SC_ROOT" && grep -rnoE 'Source .*man/[a-z-]+\.[1-8].*' lib --include='*.h' | sed -E 's/^([^:]*):[0-9]+:/\1:/')
+	[[ $bad -eq 0 ]]
+}
+
+@test "every flag that a page names in its own words exists" {
+	bad=0
+	for program in "${programs[@]}"; do flags "$program" >"$program.flags"; done
+	sort -u ./*.flags >all.flags
+	for page in "${pages[@]}"; do
+		name=$(basename "$page")
+		# .Fl \-name of this program, or of one that the sentence names: any program's is good
+		{
+			prose "$page" | grep -oE 'Fl \\-[a-z\\-]+' | sed -E 's/^Fl \\-/--/; s/\\-/-/g'
+			prose "$page" | grep -oE '(^|[ (])--[a-z][a-z-]+' | tr -d ' ('
+		} | sort -u | while read -r flag; do
+			[[ $flag == --no-* ]] && flag=--${flag#--no-}
+			[[ $flag == --name || $flag == --unbuffered ]] && continue # sc(7) on options in general; one of jq
+			grep -qx -- "$flag" all.flags || echo "$name: $flag"
+		done >found
+		[[ -s found ]] && { cat found; bad=1; }
+	done
+	[[ $bad -eq 0 ]]
+}
+
+@test "every flag that the README names exists" {
+	for program in "${programs[@]}"; do flags "$program"; done | sort -u >all.flags
+	grep -oE '(^|[ `(])--[a-z][a-z-]+' "$SC_ROOT/README.md" | tr -d ' `(' | sort -u | while read -r flag; do
+		grep -qx -- "$flag" all.flags || { echo "README.md: $flag"; exit 1; }
+	done
+}
+
+@test "every path that the README names exists" {
+	grep -oE '`(bin|lib|man|completions|examples|tests|\.ci)/[A-Za-z0-9_./@-]*`' "$SC_ROOT/README.md" | tr -d '`' | sort -u |
+		while read -r path; do
+			[[ -e $SC_ROOT/$path ]] || { echo "README.md: $path"; exit 1; }
+		done
+	grep -oE '^make [a-z-]+' "$SC_ROOT/README.md" | sort -u | while read -r _ target; do
+		grep -q "^$target:" "$SC_ROOT/Makefile" || { echo "README.md: make $target"; exit 1; }
+	done
+}
+
+# Every command of the README's blocks, one a line, continuations joined.
+readme_commands() {
+	awk '/^```sh$/ { on = 1; next } /^```$/ { on = 0 } on' "$SC_ROOT/README.md" |
+		awk '{ line = line $0 } /\\$/ { sub(/\\$/, "", line); next } /\|$/ { line = line " "; next } { print line; line = "" }'
+}
+
+@test "the README's commands begin with programs that exist" {
+	readme_commands >commands
+	[[ $(wc -l <commands) -gt 15 ]]
+	while IFS= read -r line; do
+		bash -n -c "$line" || { echo "not shell: $line"; false; }
+		word=${line%% *}
+		[[ $word == tests/* ]] && { [[ -x $SC_ROOT/$word ]]; continue; }
+		type "$word" >/dev/null 2>&1 || { echo "no such command: $line"; false; }
+	done <commands
+}
+
+# shown PROGRAM...: the examples of --help, as they are to be typed
+examples() {
+	"$1" --help | awk '/^Examples:/ { on = 1; next } /^Exit status:/ { on = 0 } on && /^  [^# ]/ { print; next } on && /^      / { print }' |
+		awk '{ sub(/^ +/, "") } /\\$/ { sub(/ *\\$/, " "); line = line $0; next } { print line $0; line = "" }'
+}
+
+# Commands that a document shows: each of our programs in them is asked to parse what it is given, and stops there,
+# since --help is added behind its options.
+parses() {
+	local line
+
+	mkdir -p shim
+	for program in "${programs[@]}"; do
+		cat >"shim/$program" <<-S
+		#!/bin/bash
+		"$SC_BUILD/bin/$program" "\$@" --help >/dev/null 2>>"$PWD/refused" || echo "$program \$*" >>"$PWD/refused"
+		echo "$program" >>"$PWD/ran"
+		[[ \$1 != source ]] || echo 7
+		S
+		chmod +x "shim/$program"
+	done
+	: >refused
+	: >ran
+	while IFS= read -r line; do
+		(
+			PATH=$PWD/shim:$PATH
+			make() { :; }
+			curl() { :; }
+			python3() { :; }
+			eval "$line"
+		) </dev/null >/dev/null 2>>shell.err 3>ready-fd 4>&- || :
+	done
+	cat refused
+	[[ ! -s refused && -s ran ]]
+}
+
+@test "the examples of --help parse" {
+	for program in "${programs[@]}"; do
+		examples "$program" >shown
+		[[ $(wc -l <shown) -ge 3 ]]
+		parses <shown
+	done
+}
+
+@test "the README's commands parse" {
+	readme_commands | grep -E 'sc-(log|serve|sub|capture)' | grep -v '^export' >shown
+	parses <shown
+}
+
+@test "the manual's examples parse" {
+	for page in "$SC_ROOT"/man/*.1; do
+		awk '/^\.Sh/ { on = ($2 == "EXAMPLES") } /^\.Bd/ { block = on; next } /^\.Ed/ { if (block) print ""; block = 0 } block' "$page" |
+			sed 's/\\e/\\/g; s/\\\&//g' |
+			awk '{ if (sub(/\\$/, "")) { line = line $0; next } if ($0 ~ /(\||do|then)$/) { line = line $0 " "; next } \
+				if ($0 ~ /^\t/ ) { line = line $0 "; "; next } print line $0; line = "" }' | grep sc- >shown || :
+		while IFS= read -r line; do
+			bash -n -c "$line" || { echo "$page: not shell: $line"; false; }
+		done <shown
+		grep -v '^until' shown >shown2
+		parses <shown2
+	done
+}
+
+@test "installed: programs, pages and completions, and gone again" {
+	command -v make >/dev/null || skip "no make"
+	make -s --no-print-directory -C "$SC_ROOT" OUT="$SC_BUILD" -o all install DESTDIR="$PWD/to" PREFIX=/usr >/dev/null
+	for program in "${programs[@]}"; do
+		[[ -x to/usr/bin/$program && -f to/usr/share/man/man1/$program.1 ]]
+		[[ -f to/usr/share/bash-completion/completions/$program && -f to/usr/share/zsh/site-functions/_$program ]]
+	done
+	[[ -f to/usr/share/man/man7/sc.7 && -f to/usr/share/man/man5/sc-log.5 ]]
+	make -s --no-print-directory -C "$SC_ROOT" OUT="$SC_BUILD" uninstall DESTDIR="$PWD/to" PREFIX=/usr >/dev/null
+	[[ -z $(find to -type f) ]]
+}
