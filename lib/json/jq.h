@@ -9,17 +9,17 @@
  * Source    jq 1.6 manual; streamcast-wire 8.2; man/sc.7, "JQ PROGRAMS".
  *
  * libjq 1.6 keeps every number as a double. What holds here:
- * - What a program copies whole (a number, a string, an array, an object, the input) comes out in its own bytes: 0.10 is
- *   0.10, 9007199254740993 is itself. Only what a program makes (a new object, a changed array) is spelled anew, compact.
- * - A number is exact if it is the shortest decimal of its double and no integer of 2^53 or beyond in plain digits. With exact numbers a program
- *   computes as in jq.
- * - An inexact number (9007199254740993, 0.1234567890123456789, 1e400), in the input, in the program, or made of a string by
- *   tonumber or fromjson, can be copied, compared (==, !=, <, <=, >, >=, IN: exactly, by its decimal digits), negated, and made
- *   a string (tostring, tojson, string interpolation, @json, @text, @html, @uri, @base64): exactly. Anything else that looks
- *   into it (arithmetic, sort, min, unique, contains, floor, @csv...) refuses the input; try, ? and // do not hide that.
- *   As an array index it finds nothing.
- * - A computed result that is an integer of 2^53 or beyond in plain digits, NaN or infinite is refused. So is one nested deeper than
- *   SC_JSON_DEPTH_MAX. What a program only computes on the way (.a * 1000 % 7) is as jq has it.
+ * - What a program copies whole (a number, a string, an array, an object, the input) comes out in its own bytes: 0.10
+ *   is 0.10, 9007199254740993 is itself. Only what a program makes (a new object, a changed array) is spelled anew.
+ * - A number is exact if it is the shortest decimal of its double, and no integer of 2^53 or beyond in plain digits.
+ *   With exact numbers a program computes as in jq.
+ * - An inexact number (9007199254740993, 0.1234567890123456789, 1e400), in the input, in the program, or made of a string
+ *   by tonumber or fromjson, can be copied, compared (==, !=, <, <=, >, >=, IN: exactly, by its decimal digits),
+ *   negated, and made a string (tostring, tojson, string interpolation, @json, @text, @html, @uri, @base64): exactly.
+ *   Anything else that looks into it (arithmetic, sort, min, unique, contains, floor, @csv...) refuses the input; try, ?
+ *   and // do not hide that. As an array index it finds nothing.
+ * - A computed result that is an integer of 2^53 or beyond in plain digits, NaN or infinite is refused. So is one nested
+ *   deeper than SC_JSON_DEPTH_MAX. What a program only computes on the way (.a * 1000 % 7) is as jq has it.
  * - "1.50" | tonumber gives 1.5, as in jq.
  *
  * A program sees one input: `input` fails and `inputs` is empty; debug and stderr pass their input on and print nothing;

@@ -189,9 +189,10 @@ static int put_guard(struct sc_bytes *out, const char *name)
 {
 	const char *slash = strchr(name, '/');
 	unsigned mask = looks_at(name);
-	int len = slash ? (int)(slash - name) : 0, count = slash ? atoi(slash + 1) : 0, rc;
+	int len = slash ? (int)(slash - name) : 0, count = slash ? slash[1] - '0' : 0, rc;
 
-	if (!slash || !mask || count > 8)
+	/* libjq has no builtin of more than seven arguments */
+	if (!slash || !mask || count < 0 || count > 8 || slash[2])
 		return 0;
 	rc = sc_bytes_putf(out, "def __sc_%.*s_%d", len, name, count);
 	if (rc == 0)

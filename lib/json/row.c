@@ -73,18 +73,47 @@ static const char *scan_other_key(const struct sc_schema *schema, struct sc_scan
 	return p + 1;
 }
 
+/*
+ * Rows of one writer have their keys in one order, whichever it is: for each place the column that was there last time
+ * is tried first, then the one that follows in the schema.
+ */
+#define PLACES 64
+static _Thread_local uint16_t last_seen[PLACES];
+
+/* P is at the quote of the row's key number PLACE, NEXT is the column after the last; returns where the value may be. */
+static inline const char *scan_key(const struct sc_schema *schema, struct sc_scan *s, const char *p,
+				   size_t place, size_t next, size_t *ret_column)
+{
+	size_t guess = place < PLACES ? last_seen[place] : next;
+
+	if (guess < schema->count && key_matches(p, s->end, schema->columns[guess].key)) {
+		*ret_column = guess;
+		return p + schema->columns[guess].key.len;
+	}
+	if (next < schema->count && key_matches(p, s->end, schema->columns[next].key)) {
+		*ret_column = next;
+		p += schema->columns[next].key.len;
+	} else {
+		s->blanks = true; /* the key may be spelled in another way than the log spells it */
+		p = scan_other_key(schema, s, p, ret_column);
+	}
+	if (place < PLACES && *ret_column != NO_COLUMN)
+		last_seen[place] = (uint16_t)*ret_column;
+	return p;
+}
+
 /* The members of a row whose brace P is behind; returns what follows the closing brace. */
 static const char *scan_members(const struct sc_schema *schema, struct sc_row *row, const char *p)
 {
 	struct sc_scan *s = &row->scan;
-	size_t next = 0, column;
+	size_t place = 0, column = NO_COLUMN;
 	enum sc_json_kind kind;
 	bool in_order = true;
 
 	p = sc_scan_blanks(s, p);
 	if (p < s->end && *p == '}')
 		return p + 1;
-	for (;; p++) {
+	for (;; p++, place++) {
 		const char *value;
 
 		p = sc_scan_blanks(s, p);
@@ -92,15 +121,10 @@ static const char *scan_members(const struct sc_schema *schema, struct sc_row *r
 			return sc_scan_fail(s, SC_FAULT_END, p);
 		if (*p != '"')
 			return sc_scan_fail(s, SC_FAULT_KEY, p);
-		column = next;
-		if (next < schema->count && key_matches(p, s->end, schema->columns[next].key)) {
-			p += schema->columns[next].key.len;
-		} else {
-			in_order = false;
-			p = scan_other_key(schema, s, p, &column);
-			if (!p)
-				return NULL;
-		}
+		p = scan_key(schema, s, p, place, column + 1, &column);
+		if (!p)
+			return NULL;
+		in_order &= column == place;
 		p = sc_scan_blanks(s, p);
 		if (p == s->end)
 			return sc_scan_fail(s, SC_FAULT_END, p);
@@ -117,7 +141,6 @@ static const char *scan_members(const struct sc_schema *schema, struct sc_row *r
 			}
 			row->kind[column] = (uint8_t)kind;
 			row->value[column] = sc_span(value, (size_t)(p - value));
-			next = column + 1;
 		}
 		p = sc_scan_blanks(s, p);
 		if (p == s->end)
@@ -126,7 +149,7 @@ static const char *scan_members(const struct sc_schema *schema, struct sc_row *r
 			continue;
 		if (*p != '}')
 			return sc_scan_fail(s, SC_FAULT_COMMA, p);
-		row->as_stored = in_order && next == schema->count && !s->blanks;
+		row->as_stored = in_order && place + 1 == schema->count && !s->blanks;
 		return p + 1;
 	}
 }
@@ -218,20 +241,33 @@ static inline bool row_fits(const struct sc_schema *schema, const struct sc_row 
 	return true;
 }
 
-static void put_row(const struct sc_schema *schema, const struct sc_row *row, char *to)
+#define COPY_SLACK 16
+
+/* LEN bytes; short ones as 16 when that many can be read, which TO has room for. */
+static inline char *put_span(char *to, struct sc_span span, size_t readable)
+{
+	if (span.len <= COPY_SLACK && readable >= COPY_SLACK)
+		memcpy(to, span.data, COPY_SLACK);
+	else
+		memcpy(to, span.data, span.len);
+	return to + span.len;
+}
+
+/* TO has COPY_SLACK bytes more than the row needs, if SLACK. */
+static void put_row(const struct sc_schema *schema, const struct sc_row *row, char *to, bool slack)
 {
 	*to++ = '{';
 	for (size_t i = 0; i < schema->count; i++) {
-		struct sc_span key = schema->columns[i].key, value = row->value[i];
+		struct sc_span value = row->value[i];
 
 		if (i > 0)
 			*to++ = ',';
-		memcpy(to, key.data, key.len);
-		to += key.len;
+		/* more than 16 bytes of the schema's text follow the start of each key */
+		to = put_span(to, schema->columns[i].key, slack ? COPY_SLACK : 0);
 		if (row->kind[i] == SC_ROW_ABSENT)
-			value = SC_SPAN("null");
-		memcpy(to, value.data, value.len);
-		to += value.len;
+			to = put_span(to, SC_SPAN("null"), 0);
+		else
+			to = put_span(to, value, slack ? (size_t)(row->scan.end - value.data) : 0);
 	}
 	*to = '}';
 }
@@ -272,7 +308,7 @@ int sc_row_project(const struct sc_schema *schema, struct sc_span text, struct s
 	}
 	if (sc_bytes_reserve(out, size) < 0)
 		return no_room(out, size, err);
-	put_row(schema, &row, out->data + out->len);
+	put_row(schema, &row, out->data + out->len, out->cap - out->len >= size + COPY_SLACK);
 	out->len += size;
 	return 0;
 }
