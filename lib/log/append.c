@@ -384,7 +384,7 @@ static void suspect(struct commit *c)
 	if (sc_index_begin(c->log, &txn, &state, NULL) < 0)
 		return;
 	state.suspect = 1;
-	sc_index_end(c->log, &txn, &state, NULL);
+	sc_index_end(c->log, &txn, &state, 0, NULL);
 }
 
 /* Write, sync, index; on failure nothing of it stays. */
@@ -447,7 +447,7 @@ int sc_log_append(struct sc_log *log, const struct sc_log_rows *rows,
 		now_us = c.state.last_us; /* times never fall, though the clock may */
 	rc = commit_rows(&c, now_us, err);
 	if (rc == 0)
-		rc = sc_index_end(log, &c.txn, &c.state, err);
+		rc = sc_index_end(log, &c.txn, &c.state, c.begin, err);
 	else if (c.wrote && !log->poisoned)
 		sc_journal_wipe(log, c.begin);
 	if (rc < 0) {

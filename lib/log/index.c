@@ -576,8 +576,23 @@ int sc_index_begin(struct sc_log *log, struct sc_kv_txn **ret_txn, struct sc_sta
 	return SC_E_BUSY;
 }
 
+/*
+ * After a commit that failed: does the index know it all the same? Only when it surely does not is
+ * the block taken back, so that a caller who tries again does not append the rows twice.
+ */
+static bool surely_unknown(struct sc_log *log, const struct sc_state *state)
+{
+	struct sc_kv_txn *txn = NULL;
+	struct sc_state now;
+	bool unknown = sc_kv_read(log->kv, &txn, NULL) == 0 && kv_state(txn, &now, NULL) == 0 &&
+		       now.commit < state->commit;
+
+	sc_kv_abort(&txn);
+	return unknown;
+}
+
 int sc_index_end(struct sc_log *log, struct sc_kv_txn **txn, const struct sc_state *state,
-		 struct sc_err *err)
+		 uint64_t undo_at, struct sc_err *err)
 {
 	int rc = sc_kv_put(*txn, SC_T_STATE, STATE_KEY,
 			   sc_span((const char *)state, sizeof(*state)), err);
@@ -587,12 +602,10 @@ int sc_index_end(struct sc_log *log, struct sc_kv_txn **txn, const struct sc_sta
 	else
 		sc_kv_abort(txn);
 	if (rc < 0) {
-		/*
-		 * The rows are on disk, and the index may or may not know them: nothing is taken
-		 * back. They were not acknowledged; the next append takes their place, or the
-		 * next open takes them. The environment is opened anew.
-		 */
-		sc_index_close(log);
+		/* not acknowledged; if it is not taken back, the next open takes it */
+		if (undo_at && surely_unknown(log, state))
+			sc_journal_wipe(log, undo_at);
+		sc_index_close(log); /* LMDB wants a failed environment opened anew */
 	} else if (publish(log, state, err) < 0) {
 		char path[PATH_MAX];
 

@@ -213,6 +213,9 @@ void sc_journal_ahead(struct sc_log *log, uint64_t at, size_t len)
 	if (step > ZERO_STEP_MAX)
 		step = ZERO_STEP_MAX;
 	to = at + len + step;
+	if (to > log->settings.journal_bytes) /* then the next journal begins */
+		to = log->settings.journal_bytes > at + len ? log->settings.journal_bytes
+							    : at + len;
 	/* a full disk may still take the commit itself: what fails here shows there */
 	for (uint64_t pos = log->journal_size > at + len ? log->journal_size : at + len;
 	     pos < to;) {

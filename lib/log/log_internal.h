@@ -177,8 +177,12 @@ void sc_index_close(struct sc_log *log);
 int sc_index_now(struct sc_log *log, struct sc_state *ret_state, struct sc_err *err);
 /* The lock for whoever changes the log, with the state as it is. */
 int sc_index_begin(struct sc_log *log, struct sc_kv_txn **ret_txn, struct sc_state *ret_state, struct sc_err *err);
-/* Store STATE, commit, publish, unlock. *TXN is NULL afterwards, also on failure. */
-int sc_index_end(struct sc_log *log, struct sc_kv_txn **txn, const struct sc_state *state, struct sc_err *err);
+/*
+ * Store STATE, commit, publish, unlock. *TXN is NULL afterwards, also on failure; then the block at
+ * UNDO_AT of the journal in use (0 = none) is made none, if the index surely does not know it.
+ */
+int sc_index_end(struct sc_log *log, struct sc_kv_txn **txn, const struct sc_state *state,
+		 uint64_t undo_at, struct sc_err *err);
 void sc_index_abort(struct sc_log *log, struct sc_kv_txn **txn);
 /* Under the exclusive lock; afterwards the index is open. */
 int sc_index_rebuild(struct sc_log *log, struct sc_err *err);

@@ -121,7 +121,7 @@ int sc_log_trim(struct sc_log *log, uint64_t before, struct sc_err *err)
 		goto out;
 	}
 	state.journals -= count < state.journals ? count : state.journals - 1;
-	rc = sc_index_end(log, &txn, &state, err);
+	rc = sc_index_end(log, &txn, &state, 0, err);
 	if (rc == 0)
 		rc = unlink_below(log, &names, keep, err);
 out:

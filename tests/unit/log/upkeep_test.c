@@ -342,3 +342,80 @@ TEST(create_refusals)
 	CHECK(access(path, F_OK) < 0);
 	log_done();
 }
+
+/* After a boot everybody opens at once: one makes the index, all go on. */
+TEST(open_at_once_after_a_boot)
+{
+	enum { CHILDREN = 8 };
+	struct sc_log *log = filled(4 << 10, 900);
+	struct sc_log_state state;
+	int go[2], status;
+	pid_t pids[CHILDREN];
+
+	sc_log_close(log);
+	setenv("SC_BOOT_ID", "00000000-0000-4000-8000-000000000002", 1);
+	CHECK(pipe(go) == 0);
+	for (int i = 0; i < CHILDREN; i++) {
+		pids[i] = fork();
+		if (pids[i] == 0) {
+			struct sc_log *mine = NULL;
+			struct sc_bytes got;
+			char c;
+
+			close(go[1]);
+			sc_bytes_init(&got, 1 << 24);
+			if (read(go[0], &c, 1) != 0 ||
+			    sc_log_open(log_path, i % 2 ? SC_LOG_APPEND : SC_LOG_READ, &mine,
+					&err) < 0)
+				_exit(1);
+			if (i % 2 && append_n(mine, 901, 5, NULL) < 0)
+				_exit(2);
+			if (read_all(mine, 900, 0, &got) < 0)
+				_exit(3);
+			_exit(0);
+		}
+	}
+	close(go[0]);
+	close(go[1]); /* now */
+	for (int i = 0; i < CHILDREN; i++) {
+		waitpid(pids[i], &status, 0);
+		CHECK_INT(status, 0);
+	}
+	log = open_log(SC_LOG_READ);
+	CHECK_OK(sc_log_state(log, &state, &err), &err);
+	CHECK_INT(state.rows, 900 + CHILDREN / 2 * 5);
+	sc_log_close(log);
+	unsetenv("SC_BOOT_ID");
+	log_done();
+}
+
+/* The files of format 1 as the first release wrote them: they are read for ever. */
+TEST(golden_log_of_format_1)
+{
+	static const char *const files[] = { "log.json", "journal/00000000000000000001.journal",
+					     "journal/00000000000000000301.journal" };
+	struct sc_log_proof proof;
+	struct sc_log *log;
+	uint64_t at = 0;
+	char from[300];
+
+	log_new(0);
+	drop_index();
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		snprintf(from, sizeof(from), "%s/tests/golden/log-1/%s",
+			 getenv("SC_ROOT") ? getenv("SC_ROOT") : ".", files[i]);
+		copy_file(from, in_log(files[i]));
+	}
+	CHECK_OK(sc_log_verify(log_path, 0, 0, &proof, &err), &err);
+	CHECK_INT(proof.rows, 310);
+	CHECK_STR(proof.hash, "b69be25b6b293195b318c740771ebcae");
+	log = open_log(SC_LOG_APPEND);
+	CHECK_STR(sc_log_stream_id(log), "d157f9ed-ed98-4130-b85d-c7327ef983c7");
+	check_holds(log, 1, 310);
+	CHECK_INT(sc_log_source(log, SC_SPAN("up"), &at, &err), 1);
+	CHECK_INT(at, 7310);
+	CHECK_OK(append_n(log, 311, 1, NULL), &err);
+	check_holds(log, 1, 311);
+	sc_log_close(log);
+	log_done();
+}
