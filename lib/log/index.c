@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -256,6 +257,15 @@ static bool no_space(const struct sc_err *err)
 	return err->errnum == ENOSPC || err->errnum == EDQUOT;
 }
 
+static const char *why_not(const char *path)
+{
+	struct statvfs fs;
+
+	return statvfs(path, &fs) == 0 && (fs.f_flag & ST_RDONLY)
+		       ? "its file system is mounted read-only"
+		       : "this user may not write there";
+}
+
 /* 1 open, 0 there is nothing that can be trusted. Under the lock. */
 static int try_open(struct sc_log *log, struct sc_err *err)
 {
@@ -273,8 +283,7 @@ static int try_open(struct sc_log *log, struct sc_err *err)
 	if (!log->state_writable || access(path, R_OK | W_OK) < 0) {
 		if (log->mode == SC_LOG_READ)
 			return 1; /* no right to lock: the record and the files are enough to read */
-		sc_err_set(err, SC_E_NOAUTH, "cannot append to the log",
-			   "this user may not write the file");
+		sc_err_set(err, SC_E_NOAUTH, "cannot append to the log", "%s", why_not(path));
 		sc_err_on(err, "file", path);
 		sc_err_next(err, "give the right to read and write it, and all files beside it");
 		return SC_E_NOAUTH;
@@ -338,8 +347,8 @@ int sc_index_open(struct sc_log *log, struct sc_err *err)
 		if (!can_build(log)) {
 			rc = log->mode == SC_LOG_READ
 				     ? open_scanned(log, err)
-				     : sc_err_set(err, SC_E_NOAUTH, "cannot append to",
-						  "this user may not write in its folder");
+				     : sc_err_set(err, SC_E_NOAUTH, "cannot append to", "%s",
+						  why_not(log->path));
 			if (rc == SC_E_NOAUTH && log->mode == SC_LOG_APPEND)
 				sc_log_err(log, err);
 			break;

@@ -120,11 +120,7 @@ static int take_block(struct scan *s, uint64_t at, const struct sc_block *block,
 	p->hash = block->hash;
 	p->end = at + sc_block_size(block);
 	p->commit = block->commit;
-	if (block->more) {
-		p->commit--; /* the number counts whole commits */
-		return 0;
-	}
-	return take_commit(s);
+	return block->more ? 0 : take_commit(s);
 }
 
 /* Is a sound block of a later commit than the next one behind POS? */
