@@ -1,6 +1,7 @@
 /* append.c: rows from standard input into a log. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include "sc-log.h"
 
 #define INTO(member) offsetof(struct append_opts, member)
+#define SPACE_RETRY_MS 500
 
 const struct sc_opt append_options[] = {
 	SC_OPT_GROUP("What comes in"),
@@ -114,6 +116,26 @@ static int report(const struct sc_intake_result *r, const struct append_opts *o)
 	return r->set_aside ? sc_code_status(SC_E_PARTIAL) : 0;
 }
 
+/* Open for appending: that takes space when an index is to be made. With --wait-space it is waited for. */
+static int open_log(const char *path, const struct sc_intake_options *in, struct sc_log **ret_log,
+		    struct sc_err *err)
+{
+	bool said = false;
+
+	for (;;) {
+		struct pollfd stop = { .fd = in->stop_fd, .events = POLLIN };
+		int rc = sc_log_open(path, SC_LOG_APPEND, ret_log, err);
+
+		if (rc >= 0 || !in->wait_space || (err->errnum != ENOSPC && err->errnum != EDQUOT))
+			return rc;
+		if (!said)
+			say_waiting(NULL, err);
+		said = true;
+		if (poll(&stop, 1, SPACE_RETRY_MS) > 0)
+			return stop_signal() ? 128 + stop_signal() : rc;
+	}
+}
+
 int run_append(const void *given, char *const *operands, struct sc_err *err)
 {
 	const struct append_opts *o = given;
@@ -139,7 +161,7 @@ int run_append(const void *given, char *const *operands, struct sc_err *err)
 	if (rc == 0)
 		rc = in.stop_fd = stop_begin(err);
 	if (rc >= 0)
-		rc = sc_log_open(operands[0], SC_LOG_APPEND, &log, err);
+		rc = open_log(operands[0], &in, &log, err);
 	if (rc == 0 && o->skip_bad) {
 		in.bad_name = o->skip_bad;
 		in.bad_fd = open(o->skip_bad, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -148,7 +170,7 @@ int run_append(const void *given, char *const *operands, struct sc_err *err)
 			sc_err_on(err, "file", o->skip_bad);
 		}
 	}
-	if (rc < 0)
+	if (rc != 0)
 		goto out;
 	rc = sc_intake_run(&log, &in, &result, err);
 	if (rc < 0) {
