@@ -24,6 +24,8 @@ SC_BUILD=$(realpath -m "${SC_BUILD:-build}")
 export SC_BUILD SC_ROOT=$root
 export ASAN_OPTIONS=${ASAN_OPTIONS:-abort_on_error=0:detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1}
+# One test that hangs ends with its name, before its file's time is up.
+export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-120}
 # The users' own settings are not the tests'.
 for name in $(compgen -e | grep '^SC_.*_OPTIONS$'); do
 	unset "$name"

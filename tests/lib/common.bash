@@ -76,6 +76,7 @@ start() {
 	local name=$1 in=/dev/null
 
 	shift
+	stop "$name"  # an earlier one of that name
 	[[ -e $name.in ]] && in=$name.in
 	(
 		sc_let_go
@@ -153,6 +154,7 @@ ready() {
 	local name=$1
 
 	shift
+	stop "$name"
 	: >"$name.ready"
 	local in=/dev/null
 	[[ -e $name.in ]] && in=$name.in
