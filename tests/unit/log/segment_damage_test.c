@@ -1,0 +1,228 @@
+/*
+ * Damaged and made-up segments: an error or the right rows, never wrong ones, never a crash.
+ *
+ * Method: every truncation and every flipped bit of a small segment; then every byte of its index changed with the
+ * checksum made right again, as an attacker would; then the golden files.
+ */
+#include "segment_help.h"
+
+#include <xxhash.h>
+
+#include "base/file.h"
+#include "log/segment_internal.h"
+
+static void make_small(struct model *m, struct sc_bytes *ret_file)
+{
+	struct sc_schema *schema = NULL;
+	struct sc_segment_info info;
+	int fd;
+
+	CHECK_OK(
+		sc_schema_parse(
+			SC_SPAN("{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\"},"
+				"\"s\":{\"type\":[\"string\",\"null\"]}},\"required\":[\"n\"]}"),
+			&schema, &err),
+		&err);
+	model_init(m);
+	for (unsigned i = 0; i < 40; i++) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "{\"n\":%u,\"s\":\"%u\"}", i, i * i);
+		model_add(m, i + 1 + i / 10, 1700000000000000 + i / 4 * 200, sc_span_str(text));
+	}
+	fd = model_seal(m, schema, FEED_COMMITS, NULL, &info);
+	slurp(fd, ret_file);
+	close(fd);
+	sc_schema_free(schema);
+}
+
+/* What a reader gets out of LEN bytes: 1 all rows, as the model has them; 0 an error. Wrong rows end the test. With LAX the
+ * index is made up: then only the bytes of the lines must be right. */
+static int read_all(const struct model *m, const char *data, size_t len, bool lax)
+{
+	struct memory memory = { .data = data, .len = len };
+	struct sc_segment_source source = memory_source(&memory);
+	struct sc_segment_place place;
+	struct sc_segment *s = NULL;
+	struct sc_run run;
+	size_t at = 0;
+	int rc = sc_segment_open(&source, &s, &err);
+
+	if (rc < 0) {
+		CHECK(rc == SC_E_DATA || rc == SC_E_CONFIG);
+		return 0;
+	}
+	while ((rc = sc_segment_next(s, 0, &run, &err)) == 1) {
+		if (lax) {
+			CHECK(at < m->count);
+			CHECK(run.lines.len <= m->text.len - m->rows[at].at &&
+			      !memcmp(run.lines.data, m->text.data + m->rows[at].at,
+				      run.lines.len));
+			at += (size_t)run.rows;
+		} else {
+			CHECK(run_is(m, at, &run, &at));
+		}
+	}
+	CHECK(rc == 0 || rc == SC_E_DATA);
+	if (rc == 0)
+		CHECK_INT(at, m->count);
+	(void)sc_segment_find_time(s, 1700000000000900, &place, &err);
+	(void)sc_segment_find_row(s, 20, &place, &err);
+	(void)sc_segment_find(s, 20, &place, &err);
+	rc = rc == 0 && sc_segment_verify(s, &err) == 0;
+	sc_segment_close(s);
+	return rc;
+}
+
+/* A copy of exactly LEN bytes. */
+static char *copy_of(const char *data, size_t len)
+{
+	char *copy = malloc(len ? len : 1);
+
+	CHECK(copy != NULL);
+	memcpy(copy, data, len);
+	return copy;
+}
+
+TEST(every_truncation_is_an_error)
+{
+	struct sc_bytes file;
+	struct model m;
+
+	make_small(&m, &file);
+	CHECK_INT(read_all(&m, file.data, file.len, false), 1);
+	for (size_t len = 0; len < file.len; len++) {
+		char *copy = copy_of(file.data, len);
+
+		CHECK_INT(read_all(&m, copy, len, false), 0);
+		free(copy);
+	}
+	sc_bytes_done(&file);
+	model_done(&m);
+}
+
+TEST(a_segment_that_grew_is_an_error)
+{
+	struct sc_bytes file;
+	struct model m;
+
+	make_small(&m, &file);
+	for (int front = 0; front < 2; front++) {
+		char *copy = malloc(file.len + 1);
+
+		CHECK(copy != NULL);
+		copy[front ? 0 : file.len] = 0;
+		memcpy(copy + front, file.data, file.len);
+		CHECK_INT(read_all(&m, copy, file.len + 1, false), 0);
+		free(copy);
+	}
+	sc_bytes_done(&file);
+	model_done(&m);
+}
+
+TEST(no_flipped_bit_gives_other_rows)
+{
+	struct sc_bytes file;
+	struct model m;
+	size_t harmless = 0;
+	char *copy;
+
+	make_small(&m, &file);
+	copy = copy_of(file.data, file.len);
+	for (size_t bit = 0; bit < file.len * 8; bit++) {
+		copy[bit / 8] = (char)(copy[bit / 8] ^ (1 << bit % 8));
+		harmless += (size_t)read_all(&m, copy, file.len, false);
+		copy[bit / 8] = file.data[bit / 8];
+	}
+	CHECK_INT(harmless, 0);
+	free(copy);
+	sc_bytes_done(&file);
+	model_done(&m);
+}
+
+/* Make the index's checksum right again. */
+static void sign(char *file, size_t len)
+{
+	char *index = memmem(file, len, sc_segment_tag, SC_INDEX_TAG_LEN);
+	size_t size;
+	XXH128_canonical_t canonical;
+
+	CHECK(index != NULL);
+	size = sc_get_le32(index - 4) - SC_INDEX_TAG_LEN - SC_HASH_LEN;
+	XXH128_canonicalFromHash(&canonical,
+				 XXH3_128bits(index + SC_INDEX_TAG_LEN + SC_HASH_LEN, size));
+	memcpy(index + SC_INDEX_TAG_LEN, canonical.digest, SC_HASH_LEN);
+}
+
+TEST(an_index_that_was_made_up_gives_no_other_lines)
+{
+	static const char bytes[] = "0189-\",:[]{}x\\";
+	struct sc_bytes file;
+	struct model m;
+	size_t begin, end;
+	char *copy, *tag;
+
+	make_small(&m, &file);
+	copy = copy_of(file.data, file.len);
+	tag = memmem(copy, file.len, sc_segment_tag, SC_INDEX_TAG_LEN);
+	CHECK(tag != NULL);
+	begin = (size_t)(tag - copy) + SC_INDEX_TAG_LEN + SC_HASH_LEN;
+	end = (size_t)(tag - copy) + sc_get_le32(tag - 4);
+	for (size_t at = begin; at < end; at++) {
+		for (const char *byte = bytes; *byte; byte++) {
+			copy[at] = *byte;
+			sign(copy, file.len);
+			(void)read_all(&m, copy, file.len, true);
+		}
+		copy[at] = file.data[at];
+	}
+	free(copy);
+	sc_bytes_done(&file);
+	model_done(&m);
+}
+
+TEST(damage_names_the_last_good_offset_and_later_frames_can_be_read)
+{
+	struct sc_segment_source source;
+	struct sc_segment_info info;
+	struct sc_segment *s = NULL;
+	struct memory memory;
+	struct sc_bytes file;
+	struct sc_run run;
+	struct model m;
+	char want[64], text[200];
+	uint64_t last_good;
+	int fd, rc;
+
+	seed_state = 3;
+	model_init(&m);
+	for (unsigned i = 0; i < 20000; i++) {
+		size_t len = 30 + any(60);
+
+		for (size_t k = 0; k < len; k++)
+			text[k] = (char)('0' + any(9) + 1);
+		model_add(&m, i + 1, i, sc_span(text, len));
+	}
+	fd = model_seal(&m, NULL, FEED_COMMITS, NULL, &info);
+	slurp(fd, &file);
+	close(fd);
+	memory = (struct memory){ .data = file.data, .len = file.len };
+	source = memory_source(&memory);
+	CHECK_OK(sc_segment_open(&source, &s, &err), &err);
+	CHECK(info.frames > 3);
+	file.data[sc_segment_frame(s, 1)->at + 1000] ^= 4;
+	last_good = sc_segment_frame(s, 0)->last;
+	while ((rc = sc_segment_next(s, 0, &run, &err)) == 1)
+		CHECK(run.last <= last_good);
+	CHECK_INT(rc, SC_E_DATA);
+	snprintf(want, sizeof(want), "\"last_good\":%llu", (unsigned long long)last_good);
+	CHECK(strstr(err.fields, want) != NULL);
+	CHECK_INT(sc_segment_next(s, 0, &run, &err), SC_E_DATA);
+	CHECK_INT(sc_segment_verify(s, &err), SC_E_DATA);
+	sc_segment_seek(s, sc_segment_frame(s, 2)->first);
+	CHECK_INT(sc_segment_next(s, 0, &run, &err), 1);
+	CHECK(run.first == sc_segment_frame(s, 2)->first);
+	sc_segment_close(s);
+	sc_bytes_done(&file);
+	model_done(&m);
+}
