@@ -319,6 +319,12 @@ static void take_kept(struct sc_conn *c)
 	sc_bytes_done(&kept);
 }
 
+/* TLS on a plain port, say: it would wait for an answer for as long as we wait for the end of a head. */
+static bool no_request(char first)
+{
+	return (first < '!' && first != '\r' && first != '\n') || first > '~';
+}
+
 static void take_head(struct sc_conn *c, char *data, size_t len)
 {
 	size_t room = c->server->options.head_max_bytes - c->in.len, n = len < room ? len : room, end;
@@ -330,6 +336,10 @@ static void take_head(struct sc_conn *c, char *data, size_t len)
 	}
 	end = sc_http_head_end(c->in.data, c->in.len, c->in_seen);
 	c->in_seen = c->in.len;
+	if (end == 0 && no_request(c->in.data[0])) {
+		sc_server_refuse(c, 400, NULL, "this is no HTTP request\n");
+		return;
+	}
 	if (end == 0 && c->in.len < c->server->options.head_max_bytes)
 		return;
 	if (end == 0) {
@@ -472,45 +482,40 @@ static void ready(void *arg, int events)
 
 /* Time-outs. */
 
-/* Has the peer taken anything since the last look, with more on its way? */
-static bool moves(struct sc_conn *c)
+enum flow { FLOW_NONE, FLOW_MOVES, FLOW_STUCK };
+
+/* Is something on its way to the peer, and has it taken any of it since the last look? */
+static enum flow look(struct sc_conn *c)
 {
 	int queued = 0;
 	int64_t acked;
-	bool waits, moved;
+	bool moved;
 
 	if (ioctl(c->fd, SIOCOUTQ, &queued) < 0)
 		queued = 0;
 	acked = (int64_t)c->bytes_out - queued;
-	waits = queued > 0 || c->out.len > 0 || tls_waiting(c) > 0;
 	moved = acked > c->acked;
 	c->acked = acked;
-	return waits && moved;
-}
-
-static bool stuck(struct sc_conn *c)
-{
-	int queued = 0;
-
-	if (ioctl(c->fd, SIOCOUTQ, &queued) < 0)
-		queued = 0;
-	return !moves(c) && (queued > 0 || c->out.len > 0 || tls_waiting(c) > 0);
+	if (queued == 0 && c->out.len == 0 && tls_waiting(c) == 0)
+		return FLOW_NONE;
+	return moved ? FLOW_MOVES : FLOW_STUCK;
 }
 
 static void keepalive(struct sc_conn *c)
 {
 	static const char why[] = "keepalive ping timeout";
 	const struct sc_server_options *o = &c->server->options;
+	enum flow flow = look(c);
 
 	if (!c->ping_sent) {
-		(void)moves(c);
 		c->ping_sent = c->ping_due = true;
 		sc_timer_start(c->timer, o->pong_ms);
 		sc_conn_kick(c);
 		return;
 	}
-	/* A slow reader that still reads is alive: its pong is behind what it has not read yet. */
-	if (c->paused || moves(c)) {
+	/* A slow reader that still reads is alive: its pong is behind what it has not read yet. From one that is paused no
+	 * pong can come: it is alive as long as it takes what it is sent. */
+	if (flow == FLOW_MOVES || (c->paused && flow == FLOW_NONE)) {
 		sc_timer_start(c->timer, o->pong_ms);
 		return;
 	}
@@ -539,14 +544,14 @@ static void due(void *arg)
 		keepalive(c);
 		break;
 	case SC_CONN_STREAM:
-		if (stuck(c))
+		if (look(c) == FLOW_STUCK)
 			sc_conn_kill(c, 1006);
 		else
 			sc_timer_start(c->timer, c->server->options.idle_ms);
 		break;
 	case SC_CONN_FLUSH:
 	case SC_CONN_CLOSING:
-		if (moves(c))
+		if (look(c) == FLOW_MOVES)
 			sc_timer_start(c->timer, c->server->options.close_ms);
 		else
 			sc_conn_kill(c, 1006);
