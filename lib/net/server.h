@@ -5,7 +5,8 @@
  *           `closed` returned. What a hook gets (requests, messages, reasons) is borrowed until it returns.
  * Units     bytes and ms as the names say.
  * Errors    SC_E_CONFIG (addresses, certificates), SC_E_IO, SC_E_NOMEM; *err tells more.
- * Safety    the loop's thread. No hook is ever called from inside a function of this header, except by
+ * Safety    the loop's thread; of the process's descriptors the last ones (an eighth, 8 to 128) are left to the rest of it:
+ *           a connection that would need one gets 503. No hook is ever called from inside a function of this header, except by
  *           sc_server_free (`closed`); every sc_conn function may be called from every hook.
  * Source    RFC 6455, RFC 7692, RFC 9112; sd_listen_fds(3).
  *
@@ -145,7 +146,7 @@ void sc_conn_end_stream(struct sc_conn *conn);
  * letter. Again: nothing. On a stream it ends the stream. */
 void sc_conn_close(struct sc_conn *conn, int code, struct sc_span reason);
 void sc_conn_abort(struct sc_conn *conn);
-/* While paused nothing is read and keepalive rests. */
+/* While paused nothing is read, and no pong is missed as long as the peer takes what it is sent. */
 void sc_conn_pause(struct sc_conn *conn);
 void sc_conn_resume(struct sc_conn *conn);
 /* Messages are checked but neither kept nor told: for subscribers. */

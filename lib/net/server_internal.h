@@ -100,6 +100,7 @@ struct sc_server {
 	struct sc_inflate *inflate;
 	struct sc_server_stats stats;
 	uint64_t peak;                            /* connections, since memory was last given back */
+	int fd_limit;                             /* descriptors from here on are not for connections */
 	char *scratch, *plain;                    /* SC_CONN_SCRATCH each; plain with TLS only */
 	bool stopping;
 	struct sc_timer *grace;
