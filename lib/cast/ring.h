@@ -25,9 +25,9 @@
 struct sc_ring;
 
 struct sc_ring_at {
-	uint64_t pos;     /* byte position of the next frame */
-	uint64_t number;  /* messages before it */
-	uint64_t last;    /* offset of the message before it; without offsets always 0 */
+	uint64_t pos;    /* byte position of the next frame */
+	uint64_t number; /* messages before it */
+	uint64_t last;   /* offset of the message before it; without offsets always 0 */
 };
 
 /* At least BYTES, rounded up to a power of two. NEXT: the offset that the first message will have at least (0 without offsets). */
@@ -53,11 +53,11 @@ static inline bool sc_ring_holds(const struct sc_ring *ring, const struct sc_rin
 
 /* The longest run of whole frames of at most MAX bytes, or one longer frame; false at the head. Nearly constant time, and the
  * runs of all subscribers end at the same places. */
-bool sc_ring_run(const struct sc_ring *ring, const struct sc_ring_at *at, size_t max, struct sc_span *ret_frames,
-		 struct sc_ring_at *ret_after);
+bool sc_ring_run(const struct sc_ring *ring, const struct sc_ring_at *at, size_t max,
+		 struct sc_span *ret_frames, struct sc_ring_at *ret_after);
 /* One message's payload. */
-bool sc_ring_message(const struct sc_ring *ring, const struct sc_ring_at *at, struct sc_span *ret_payload,
-		     struct sc_ring_at *ret_after);
+bool sc_ring_message(const struct sc_ring *ring, const struct sc_ring_at *at,
+		     struct sc_span *ret_payload, struct sc_ring_at *ret_after);
 /* The first message at or above OFFSET (the head if it is not there yet); false if it may be older than the ring. */
 bool sc_ring_find(const struct sc_ring *ring, uint64_t offset, struct sc_ring_at *ret_at);
 

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -235,6 +236,23 @@ static int put_line(struct sc_stream *s, struct sc_span line, int64_t us, struct
 	return 0;
 }
 
+bool sc_stream_spare(struct sc_stream *s, const struct sc_subscriber *keep, struct sc_err *err)
+{
+	bool any = false;
+
+	if (!err || (err->errnum != EMFILE && err->errnum != ENFILE))
+		return false;
+	for (struct sc_subscriber *sub = s->all; sub; sub = sub->all.next) {
+		if (sub == keep || !sub->reader)
+			continue;
+		sc_subscriber_let_go(sub);
+		any = true;
+	}
+	if (any)
+		sc_err_clear(err);
+	return any;
+}
+
 /* Rows were given up before they came into the ring: nobody has them. Live subscribers learn it as any reader does. */
 static int restart(struct sc_stream *s, struct sc_err *err)
 {
@@ -269,7 +287,9 @@ static int more(struct sc_stream *s, struct sc_err *err)
 		return 1;
 	if (!s->reader)
 		return restart(s, err);
-	rc = sc_reader_next(s->reader, 0, &run, err);
+	do
+		rc = sc_reader_next(s->reader, 0, &run, err);
+	while (rc < 0 && sc_stream_spare(s, NULL, err));
 	if (rc == SC_E_REFUSED) {
 		sc_err_clear(err);
 		return restart(s, err);
@@ -393,11 +413,8 @@ void sc_stream_tick(struct sc_stream *s)
 	check_all(s);
 	for (struct sc_subscriber *sub = s->all; sub; sub = sub->all.next) {
 		/* A replay that did not move since the last tick need not hold a file and a buffer. */
-		if (sub->reader && sub->want == sub->tick_want && sub->pending != SC_PENDING_LOG) {
-			sc_reader_close(sub->reader);
-			sub->reader = NULL;
-			sub->lines.len = 0;
-		}
+		if (sub->reader && sub->want == sub->tick_want)
+			sc_subscriber_let_go(sub);
 		sub->tick_want = sub->want;
 	}
 }

@@ -34,7 +34,7 @@ void sc_subscriber_idle(struct sc_subscriber *sub, bool idle)
 		sub->idle.next->idle.prev = sub->idle.prev;
 }
 
-static void close_reader(struct sc_subscriber *sub)
+void sc_subscriber_let_go(struct sc_subscriber *sub)
 {
 	sc_reader_close(sub->reader);
 	sub->reader = NULL;
@@ -48,7 +48,7 @@ void sc_subscriber_drop(struct sc_subscriber *sub, const struct sc_refusal *refu
 	sub->closing = true;
 	sub->close.code = sc_refusal_code(refusal);
 	sub->close.len = sc_refusal_reason(refusal, sub->close.reason);
-	close_reader(sub);
+	sc_subscriber_let_go(sub);
 }
 
 static void too_slow(struct sc_subscriber *sub, uint64_t limit)
@@ -129,7 +129,7 @@ static enum sc_next fail(struct sc_subscriber *sub, int rc, struct sc_err *err)
 	sub->close.code = SC_CLOSE_FAILED;
 	sub->close.len = (size_t)snprintf(sub->close.reason, sizeof(sub->close.reason),
 					  "the log cannot be read");
-	close_reader(sub);
+	sc_subscriber_let_go(sub);
 	return SC_NEXT_CLOSE;
 }
 
@@ -157,7 +157,7 @@ static enum where locate(struct sc_subscriber *sub)
 		return IN_LOG;
 	sub->place = SC_PLACE_RING;
 	sub->was_live = true;
-	close_reader(sub);
+	sc_subscriber_let_go(sub);
 	return IN_RING;
 }
 
@@ -169,12 +169,12 @@ static int fetch(struct sc_subscriber *sub, struct sc_err *err)
 
 	if (sub->lines.len)
 		return 1;
-	if (!sub->reader) {
-		rc = sc_reader_open(sub->stream->log, sub->want, &sub->reader, err);
-		if (rc < 0)
-			return rc;
-	}
-	rc = sc_reader_next(sub->reader, SC_SUBSCRIBER_RUN, &run, err);
+	do {
+		rc = sub->reader ? 0
+				 : sc_reader_open(sub->stream->log, sub->want, &sub->reader, err);
+		if (rc == 0)
+			rc = sc_reader_next(sub->reader, SC_SUBSCRIBER_RUN, &run, err);
+	} while (rc < 0 && sc_stream_spare(sub->stream, sub, err));
 	if (rc > 0) {
 		sub->lines = run.lines;
 		sub->lines_us = run.appended_us;
@@ -409,7 +409,7 @@ enum sc_next sc_subscriber_next(struct sc_subscriber *sub, size_t max, struct sc
 				struct sc_err *err)
 {
 	if (sub->pending == SC_PENDING_LOG)
-		close_reader(sub); /* it is ahead of what was sent */
+		sc_subscriber_let_go(sub); /* it is ahead of what was sent */
 	sub->pending = SC_PENDING_NONE;
 	sc_subscriber_idle(sub, false);
 	if (sub->greeting.len) {
@@ -421,6 +421,7 @@ enum sc_next sc_subscriber_next(struct sc_subscriber *sub, size_t max, struct sc
 		*ret_frames = sc_span(sub->greeting.data + SC_HEAD_MAX - size,
 				      sub->greeting.len - SC_HEAD_MAX + size);
 		sub->pending = SC_PENDING_GREETING;
+		sub->pending_frames = *ret_frames;
 		return SC_NEXT_DATA;
 	}
 	if (sub->closing)
@@ -525,6 +526,9 @@ void sc_subscriber_sent_part(struct sc_subscriber *sub, size_t bytes)
 	}
 	if (sub->pending != SC_PENDING_RING && sub->pending != SC_PENDING_LOG)
 		return; /* a greeting is one frame: it went whole or not at all */
+	if (sub->pending == SC_PENDING_LOG)
+		sc_subscriber_let_go(
+			sub); /* it is ahead; and the peer is slow: until it takes more, it holds no file and no buffer */
 	while (at < bytes) {
 		const char *frame = sub->pending_frames.data + at;
 		size_t payload = (size_t)sc_head_payload((const unsigned char *)frame, &head);
@@ -536,7 +540,7 @@ void sc_subscriber_sent_part(struct sc_subscriber *sub, size_t bytes)
 	if (!count)
 		return;
 	if (sub->pending == SC_PENDING_LOG) {
-		sub->want = last + 1; /* still pending: the reader is ahead, and is opened again */
+		sub->want = last + 1;
 	} else if (!sub->where) {
 		sub->at.pos += at;
 		sub->at.number += count;
@@ -564,7 +568,7 @@ void sc_subscriber_free(struct sc_subscriber *sub)
 	if (sub->all.next)
 		sub->all.next->all.prev = sub->all.prev;
 	stream->stats.subscribers--;
-	close_reader(sub);
+	sc_subscriber_let_go(sub);
 	sc_where_free(sub->where);
 	sc_bytes_done(&sub->greeting);
 	free(sub);

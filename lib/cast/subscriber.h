@@ -26,22 +26,24 @@
 struct sc_subscriber;
 
 enum sc_next {
-	SC_NEXT_IDLE,   /* nothing to send: wake() comes when there is */
+	SC_NEXT_IDLE, /* nothing to send: wake() comes when there is */
 	SC_NEXT_DATA,
-	SC_NEXT_AGAIN,  /* worked long without a result (a filter): ask for writable and call again */
-	SC_NEXT_CLOSE   /* close with sc_subscriber_close */
+	SC_NEXT_AGAIN, /* worked long without a result (a filter): ask for writable and call again */
+	SC_NEXT_CLOSE  /* close with sc_subscriber_close */
 };
 
 /* Whole frames, at most MAX bytes or one longer frame. Until sc_subscriber_sent the same is handed out again. */
-enum sc_next sc_subscriber_next(struct sc_subscriber *sub, size_t max, struct sc_span *ret_frames, struct sc_err *err);
+enum sc_next sc_subscriber_next(struct sc_subscriber *sub, size_t max, struct sc_span *ret_frames,
+				struct sc_err *err);
 
 struct sc_delivery {
 	bool greeting;
 	bool has_offset;
 	uint64_t offset;
-	struct sc_span payload;  /* of the frame */
+	struct sc_span payload; /* of the frame */
 };
-enum sc_next sc_subscriber_message(struct sc_subscriber *sub, struct sc_delivery *ret_message, struct sc_err *err);
+enum sc_next sc_subscriber_message(struct sc_subscriber *sub, struct sc_delivery *ret_message,
+				   struct sc_err *err);
 
 /* The span was written (to the socket, or to a buffer before it). */
 void sc_subscriber_sent(struct sc_subscriber *sub);
@@ -56,7 +58,9 @@ struct sc_close {
 /* After SC_NEXT_CLOSE. */
 const struct sc_close *sc_subscriber_close(const struct sc_subscriber *sub);
 bool sc_subscriber_replays(const struct sc_subscriber *sub);
-uint64_t sc_subscriber_backlog(const struct sc_subscriber *sub); /* messages behind the stream's end; 0 while it first replays */
+uint64_t sc_subscriber_backlog(
+	const struct sc_subscriber
+		*sub); /* messages behind the stream's end; 0 while it first replays */
 void sc_subscriber_free(struct sc_subscriber *sub);
 
 #endif
