@@ -9,6 +9,7 @@
 #include "log/log.h"
 #include "wire/publish.h"
 
+#define TEXT_KEEP (256u << 10)
 #define COMMIT_BYTES_MAX (4u << 20) /* of rows in one commit, unless one frame has more */
 
 struct sc_publisher {
@@ -324,8 +325,12 @@ static void *work(void *given)
 
 		list_init(&taken);
 		pthread_mutex_lock(&w->lock);
-		while (!w->queue.first && !w->stop)
+		while (!w->queue.first && !w->stop) {
+			if (w->text.cap > TEXT_KEEP)
+				sc_bytes_done(
+					&w->text); /* of a large commit; under load there is no time to come here */
 			pthread_cond_wait(&w->changed, &w->lock);
+		}
 		stop = w->stop && !w->queue.first;
 		if (w->queue.first) {
 			taken = w->queue;

@@ -20,16 +20,16 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-#define SC_WRITER_BYTES_MAX (8u << 20)   /* queued frames of a stream: then publishers wait */
-#define SC_WRITER_ROWS_MAX 65536u        /* in one commit, unless one frame has more */
-#define SC_WRITER_FRAMES_MAX 64u         /* of one publisher without a reply */
+#define SC_WRITER_BYTES_MAX (8u << 20) /* queued frames of a stream: then publishers wait */
+#define SC_WRITER_ROWS_MAX 65536u      /* in one commit, unless one frame has more */
+#define SC_WRITER_FRAMES_MAX 64u       /* of one publisher without a reply */
 
 struct sc_writer;
 struct sc_publisher;
 
 /* WAKE(arg), from the writer's thread, when sc_writer_next has something. */
-int sc_writer_open(const char *log_path, void (*wake)(void *arg), void *arg, struct sc_writer **ret_writer,
-		   struct sc_err *err);
+int sc_writer_open(const char *log_path, void (*wake)(void *arg), void *arg,
+		   struct sc_writer **ret_writer, struct sc_err *err);
 /* Commits what was accepted, ends the thread. All publishers must be freed before. */
 void sc_writer_close(struct sc_writer *writer);
 bool sc_writer_busy(const struct sc_writer *writer); /* frames without a reply */
@@ -43,9 +43,9 @@ void sc_publisher_free(struct sc_publisher *publisher);
 int sc_publisher_frame(struct sc_publisher *publisher, struct sc_span frame, struct sc_err *err);
 
 struct sc_writer_reply {
-	void *arg;             /* of the publisher */
-	struct sc_span text;   /* the frame to send; empty when there is only a resume */
-	bool resume;           /* read from it again */
+	void *arg;           /* of the publisher */
+	struct sc_span text; /* the frame to send; empty when there is only a resume */
+	bool resume;         /* read from it again */
 };
 bool sc_writer_next(struct sc_writer *writer, struct sc_writer_reply *ret_reply);
 
