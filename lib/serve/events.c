@@ -12,7 +12,8 @@
 static bool flush(struct sc_visit *v)
 {
 	if (v->out_at < v->out.len)
-		v->out_at += sc_conn_write_stream(v->conn, v->out.data + v->out_at, v->out.len - v->out_at);
+		v->out_at += sc_conn_write_stream(v->conn, v->out.data + v->out_at,
+						  v->out.len - v->out_at);
 	if (v->out_at < v->out.len)
 		return false;
 	sc_bytes_clear(&v->out);
@@ -93,7 +94,8 @@ void sc_events_writable(struct sc_visit *v)
 void sc_events_keep_alive(struct sc_app *app)
 {
 	for (struct sc_visit *v = app->events; v; v = v->next)
-		if (v->out_at == v->out.len && !v->ended && sc_bytes_puts(&v->out, ":\n\n") == 0 && !flush(v))
+		if (v->out_at == v->out.len && !v->ended && sc_bytes_puts(&v->out, ":\n\n") == 0 &&
+		    !flush(v))
 			sc_conn_want_write(v->conn);
 }
 
@@ -124,15 +126,16 @@ static void take_last_id(const struct sc_request *request, struct sc_target *tar
 {
 	uint64_t last;
 
-	if (!request->last_event_id.data || !sc_u64_parse(request->last_event_id, &last) || last == UINT64_MAX)
+	if (!request->last_event_id.data || !sc_u64_parse(request->last_event_id, &last) ||
+	    last == UINT64_MAX)
 		return;
 	target->has_offset = true;
 	target->offset = last + 1;
 	target->offset_digits[0] = 0;
 }
 
-static void attach(struct sc_app *app, struct sc_conn *conn, struct sc_host *host, const struct sc_target *target,
-		   struct sc_reply *reply)
+static void attach(struct sc_app *app, struct sc_conn *conn, struct sc_host *host,
+		   const struct sc_target *target, struct sc_reply *reply)
 {
 	struct sc_refusal refusal;
 	struct sc_visit *v;
@@ -165,7 +168,8 @@ static void attach(struct sc_app *app, struct sc_conn *conn, struct sc_host *hos
 	sc_conn_want_write(conn);
 }
 
-void sc_events_answer(struct sc_app *app, struct sc_conn *conn, const struct sc_request *request, struct sc_reply *reply)
+void sc_events_answer(struct sc_app *app, struct sc_conn *conn, const struct sc_request *request,
+		      struct sc_reply *reply)
 {
 	struct sc_target_rules rules = sc_visit_rules(app);
 	struct sc_target target;

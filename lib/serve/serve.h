@@ -17,12 +17,12 @@
 
 struct sc_serve_options {
 	struct sc_server_options server;
-	struct sc_stream_settings stream;   /* without name and hooks: for all streams */
-	const char *const *streams;         /* "[NAME=]LOG", "NAME=-" */
+	struct sc_stream_settings stream; /* without name and hooks: for all streams */
+	const char *const *streams;       /* "[NAME=]LOG", "NAME=-" */
 	size_t stream_count;
-	const char *token_file;             /* NULL: everybody may */
-	int ready_fd;                       /* -1 = none */
-	int64_t grace_ms;                   /* at the end: how long subscribers may take to close */
+	const char *token_file; /* NULL: everybody may */
+	int ready_fd;           /* -1 = none */
+	int64_t grace_ms;       /* at the end: how long subscribers may take to close */
 	void (*say)(enum sc_level level, const char *fields, const char *format, ...);
 };
 
