@@ -44,7 +44,7 @@ BROKEN = [
     ("ping in fragments", frame(PING, b"x", final=False), 1002),
     ("close in fragments", frame(CLOSE, b"", final=False), 1002),
     ("ping of 126 bytes", frame(PING, b"x" * 126), 1002),
-    ("close that announces 2^40", head_of(CLOSE, 1 << 40), 1002),
+    ("close that announces 2^40", head_of(CLOSE, 1 << 40) + b"mask", 1002),
     ("text that is no UTF-8", frame(TEXT, b"\xff\xfe"), 1007),
     ("text with a surrogate", frame(TEXT, b"\xed\xa0\x80"), 1007),
     ("text with an overlong letter", frame(TEXT, b"\xc0\xaf"), 1007),
@@ -65,13 +65,13 @@ BROKEN = [
     ("close with a reason that is no UTF-8", close_frame(1000, b"\xff"), 1007),
     ("close after a good message", frame(TEXT, b"{}") + close_frame(4321, b"bye"), 4321),
     ("close without a code", frame(CLOSE), 1005),
-    ("length of 2^40", head_of(BINARY, 1 << 40), 1009),
-    ("length of 2^63 - 1", head_of(BINARY, (1 << 63) - 1), 1009),
-    ("length of 2^63, which no frame may have", head_of(BINARY, 1 << 63), 1002),
-    ("length of 2^64 - 1", head_of(TEXT, (1 << 64) - 1), 1002),
+    ("length of 2^40", head_of(BINARY, 1 << 40) + b"mask", 1009),
+    ("length of 2^63 - 1", head_of(BINARY, (1 << 63) - 1) + b"mask", 1009),
+    ("length of 2^63, which no frame may have", head_of(BINARY, 1 << 63) + b"mask", 1002),
+    ("length of 2^64 - 1", head_of(TEXT, (1 << 64) - 1) + b"mask", 1002),
     ("length 5 in 16 bits", head_of(TEXT, 5, form=16) + b"\0\0\0\0hello", 1002),
     ("length 200 in 64 bits", head_of(TEXT, 200, form=64) + b"\0\0\0\0" + b"x" * 200, 1002),
-    ("fragments of 2^40 bytes in the end", frame(BINARY, b"x" * 100, final=False) + head_of(0, 1 << 40), 1009),
+    ("fragments of 2^40 bytes in the end", frame(BINARY, b"x" * 100, final=False) + head_of(0, 1 << 40) + b"mask", 1009),
 ]
 
 
@@ -537,12 +537,12 @@ def leaving_in_the_middle_of_a_replay(folder):
 
 @lab.test
 def stalled_subscribers(folder):
-    n = count(40, 200)
+    n = count(20, 200)
     with World(folder, "--ping", "none") as w:
         crowd = [WebSocket(w.port, "/s" if i % 2 else "/s?offset=1", window=4096) for i in range(n)]
         w.others_served()
         before, files = w.memory(), w.files_open()
-        for _ in range(count(20, 60)):
+        for _ in range(count(8, 60)):
             w.append(1000, 1000)
         w.others_served()
         until(lambda: w.files_open() <= files, f"stalled ones hold no files: {files} before, now {w.files_open()}", 10)
@@ -658,18 +658,12 @@ def publishers_that_read_no_replies(folder):
         until(lambda: w.files_open() <= files, "publishers that read nothing are dropped")
         for p in crowd:
             p.cut()
-        w.memory_below(before, 4096, "replies that nobody reads")
+        w.memory_below(before, 12 << 10, "replies that nobody reads")   # what a stream keeps for its commits
 
 
 @lab.test
 def publishers_that_die(folder):
     with World(folder, "--publish") as w:
-        p = WebSocket(w.port, "/s?publish")
-        p.message()
-        p.publish({"n": 1})
-        p.reply()   # from now on the writer holds the journal
-        p.close()
-        w.others_served()
         before, files = w.memory(), w.files_open()
         acked = []
         for i in range(count(100, 1000)):
@@ -728,7 +722,7 @@ def producers_of_one_name(folder):
             check(all("ok" in g for g in got), "twins were answered", got)
         numbers = [json.loads(line)[1]["n"] for line in read_all(w.log)]
         check([n for n in numbers if -1000 < n < 0] == [-1, -2, -3, -4], "stored was", [n for n in numbers if -1000 < n < 0])
-        check([n for n in numbers if n <= -1000] == [-1000 - s for s in range(count(200, 2000))], "twins stored a row twice")
+        check([n for n in numbers if -400000 < n <= -1000] == [-1000 - s for s in range(count(200, 2000))], "twins stored a row twice")
         for t in twins + [old, new]:
             t.close()
 
