@@ -281,6 +281,36 @@ static int parent_of(const char *path, char *ret_parent)
 	return 0;
 }
 
+int sc_make_parents(const char *path, bool sync, struct sc_err *err)
+{
+	char folder[PATH_MAX], parent[PATH_MAX];
+	size_t len = strlen(path);
+	int rc;
+
+	if (len >= sizeof(folder)) {
+		sc_err_set(err, SC_E_CANTCREAT, "cannot create", "the name is too long");
+		return sc_err_on(err, "file", path);
+	}
+	memcpy(folder, path, len + 1);
+	while (len > 1 && folder[len - 1] == '/')
+		folder[--len] = 0;
+	for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = 0;
+		if (mkdir(folder, 0777) == 0) {
+			rc = sync && parent_of(folder, parent) == 0 ? sc_sync_dir(parent, err) : 0;
+			if (rc < 0)
+				return rc;
+		} else if (errno != EEXIST) {
+			rc = errno == EACCES || errno == EPERM ? SC_E_NOAUTH : SC_E_CANTCREAT;
+			rc = sc_err_sys(err, rc, errno, "cannot make the folders of");
+			sc_err_on(err, "file", path);
+			return rc;
+		}
+		*slash = '/';
+	}
+	return 0;
+}
+
 int sc_replace_file(const char *path, const void *data, size_t len, mode_t mode, bool sync, struct sc_err *err)
 {
 	char temporary[PATH_MAX], parent[PATH_MAX];

@@ -31,6 +31,8 @@ int sc_read_file(const char *path, struct sc_bytes *buf, struct sc_err *err);
 int sc_replace_file(const char *path, const void *data, size_t len, mode_t mode, bool sync,
 		    struct sc_err *err);
 int sc_sync_dir(const char *path, struct sc_err *err);
+/* Make the folders in front of PATH's last name that are missing, each durable (sync) before the next is made in it. */
+int sc_make_parents(const char *path, bool sync, struct sc_err *err);
 int sc_close(int *fd); /* accepts -1, sets -1; the result of close */
 int sc_set_nonblock(int fd, bool on);
 /* "a/b/" and "a/b" -> "b"; "." is resolved. Empty for "/". Writes at most size-1 bytes. */

@@ -3,12 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -76,33 +74,14 @@ static int named(struct sc_err *err, int code, int errnum, const char *tried, co
 	return sc_err_on(err, "cursor file", path);
 }
 
-/* Folders on the way are made, as the original does. */
-static int make_folders(const char *path, struct sc_err *err)
-{
-	char folder[PATH_MAX];
-	size_t len = strlen(path);
-
-	if (len >= sizeof(folder)) {
-		sc_err_set(err, SC_E_CANTCREAT, "cannot open", "the name is too long");
-		return sc_err_on(err, "cursor file", path);
-	}
-	memcpy(folder, path, len + 1);
-	for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = 0;
-		if (mkdir(folder, 0777) < 0 && errno != EEXIST)
-			return named(err, SC_E_CANTCREAT, errno, "cannot make the folder of", path);
-		*slash = '/';
-	}
-	return 0;
-}
-
 /* The lock is a file of its own: the cursor file itself is replaced at each save. */
 static int lock(struct sc_cursor *c, struct sc_err *err)
 {
-	int rc = make_folders(c->path, err);
+	/* folders on the way are made, as the original does */
+	int rc = sc_make_parents(c->path, true, err);
 
 	if (rc < 0)
-		return rc;
+		return err ? sc_err_on(err, "cursor file", c->path) : rc;
 	c->lock_fd = open(c->lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 	if (c->lock_fd < 0)
 		return named(err, errno == EACCES ? SC_E_NOAUTH : SC_E_CANTCREAT, errno, "cannot open",

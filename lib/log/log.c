@@ -186,11 +186,13 @@ int sc_log_create(const char *path, const struct sc_log_settings *settings, stru
 	rc = set_path(&log, path, err);
 	if (rc == 0)
 		rc = take_settings(&log, settings, err);
-	if (rc == 0 && mkdir(log.path, 0777) < 0 && errno != EEXIST) {
-		rc = create_failed(err, errno, log.path);
-		if (errno == ENOENT)
-			sc_err_next(err, "make the folder that it is to be in first");
+	if (rc == 0) {
+		rc = sc_make_parents(log.path, true, err);
+		if (rc < 0)
+			sc_err_on(err, "log", log.path);
 	}
+	if (rc == 0 && mkdir(log.path, 0777) < 0 && errno != EEXIST)
+		rc = create_failed(err, errno, log.path);
 	if (rc == 0)
 		rc = check_folder(log.path, err);
 	if (rc == 0 && !log.settings.network_ok)

@@ -168,7 +168,7 @@ usage() {
 
 @test "a cursor that cannot be made, 73" {
 	run -73 --separate-stderr sc-sub --cursor /proc/none/c ws://127.0.0.1:1/t
-	[[ $stderr == "sc-sub: cannot make the folder of cursor file '/proc/none/c': No such file or directory" ]]
+	[[ $stderr == "sc-sub: cannot make the folders of cursor file '/proc/none/c': No such file or directory" ]]
 }
 
 @test "the cursor of a pipe does not lead a reader that stalls" {
