@@ -20,7 +20,7 @@
  * neighbours share a mark, which only makes the cursor follow a little later. */
 #define MARKS (1u << 16)
 
-enum kind { PIPE, SOCKET, FILE_, OTHER };
+enum kind { PIPE, SOCKET, FILE_, TERMINAL, DEVICE };
 
 struct mark {
 	uint64_t end;    /* position after the line */
@@ -83,8 +83,8 @@ int sc_output_open(int fd, const char *name, struct sc_output **ret_output, stru
 	o->fd = fd;
 	o->own_fd = -1;
 	o->kind = S_ISFIFO(st.st_mode) ? PIPE : S_ISSOCK(st.st_mode) ? SOCKET :
-		  S_ISREG(st.st_mode) ? FILE_ : OTHER;
-	if (o->kind == PIPE || o->kind == OTHER)
+		  S_ISREG(st.st_mode) ? FILE_ : isatty(fd) ? TERMINAL : DEVICE;
+	if (o->kind == PIPE || o->kind == TERMINAL)
 		o->own_fd = open_again(fd);
 	snprintf(o->name, sizeof(o->name), "%s", name);
 	/* one line may be as long as it likes: the callers have limits of their own */
@@ -115,12 +115,7 @@ bool sc_output_full(const struct sc_output *o)
 
 bool sc_output_polls(const struct sc_output *o)
 {
-	struct stat st;
-
-	if (o->kind != OTHER)
-		return o->kind != FILE_;
-	/* a terminal does; /dev/null and /dev/full do not need it */
-	return fstat(o->fd, &st) == 0 && S_ISCHR(st.st_mode) && isatty(o->fd);
+	return o->kind != FILE_ && o->kind != DEVICE;
 }
 
 int sc_output_fd(const struct sc_output *o)
@@ -167,6 +162,7 @@ static ssize_t write_some(const struct sc_output *o, const char *data, size_t le
 	case SOCKET:
 		return send(o->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	case FILE_:
+	case DEVICE: /* the descriptor itself: one that was closed at start must not come to life */
 		return sc_sys_write(o->fd, data, len);
 	default: /* no /proc: a pipe that polls writable takes PIPE_BUF bytes at once */
 		if (poll(&p, 1, 0) <= 0 || !(p.revents & (POLLOUT | POLLERR | POLLHUP))) {
@@ -231,7 +227,8 @@ static uint64_t taken_position(const struct sc_output *o)
 		break;
 	case FILE_:
 		return o->settled;
-	case OTHER:
+	case TERMINAL:
+	case DEVICE:
 		return o->position;
 	}
 	return (uint64_t)waiting > o->position ? 0 : o->position - (uint64_t)waiting;
