@@ -226,3 +226,107 @@ TEST(damage_names_the_last_good_offset_and_later_frames_can_be_read)
 	sc_bytes_done(&file);
 	model_done(&m);
 }
+
+static void read_golden(const char *name, struct sc_bytes *ret_file)
+{
+	char path[200];
+	int fd;
+
+	snprintf(path, sizeof(path), "tests/golden/segment/%s", name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		FAIL("there is no %s", path);
+	slurp(fd, ret_file);
+	close(fd);
+}
+
+/* Opened and read to its end: the code, and the last offset that was handed out. */
+static int read_golden_rows(const char *name, const struct sc_bytes *want, uint64_t *ret_last)
+{
+	struct sc_segment_source source;
+	struct sc_segment *s = NULL;
+	struct memory memory;
+	struct sc_bytes file;
+	struct sc_run run;
+	size_t at = 0;
+	int rc;
+
+	read_golden(name, &file);
+	memory = (struct memory){ .data = file.data, .len = file.len };
+	source = memory_source(&memory);
+	*ret_last = 0;
+	rc = sc_segment_open(&source, &s, &err);
+	while (rc >= 0 && (rc = sc_segment_next(s, 0, &run, &err)) == 1) {
+		CHECK(run.lines.len <= want->len - at &&
+		      !memcmp(run.lines.data, want->data + at, run.lines.len));
+		at += run.lines.len;
+		*ret_last = run.last;
+	}
+	if (rc == 0)
+		CHECK_INT(at, want->len);
+	sc_segment_close(s);
+	sc_bytes_done(&file);
+	return rc;
+}
+
+static void check_golden_info(void)
+{
+	static const struct sc_hash before = { { 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11,
+						 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11 } };
+	const struct sc_segment_info *info;
+	struct sc_segment_source source;
+	struct sc_segment *s = NULL;
+	struct memory memory;
+	struct sc_bytes file;
+	struct sc_span rest;
+	struct sc_ext ext;
+
+	read_golden("v1-good.ndjson.zst", &file);
+	memory = (struct memory){ .data = file.data, .len = file.len };
+	source = memory_source(&memory);
+	CHECK_OK(sc_segment_open(&source, &s, &err), &err);
+	CHECK_OK(sc_segment_verify(s, &err), &err);
+	info = sc_segment_info(s);
+	CHECK_INT(info->first, 1001);
+	CHECK_INT(info->rows, 900);
+	CHECK_INT(info->frames, 3);
+	CHECK_INT(info->first_us, 1764460800000000);
+	CHECK_STR(info->stream_id, "6a1f9c1e-0000-4000-8000-000000000001");
+	CHECK(sc_hash_same(&info->tie.before, &before));
+	CHECK_INT(info->tie.rows_before, 900);
+	CHECK_INT(info->tie.commit, 4321);
+	rest = info->tie.checkpoint;
+	CHECK(sc_ext_next(&rest, &ext) && ext.kind == SC_EXT_SOURCE && ext.source_offset == 981);
+	CHECK_SPAN(ext.name, "upstream/trades");
+	CHECK(sc_ext_next(&rest, &ext) && ext.kind == SC_EXT_SOURCE && ext.source_offset == 7);
+	CHECK_SPAN(ext.name, "\xff\x01");
+	CHECK(sc_ext_next(&rest, &ext) && ext.kind == SC_EXT_PRODUCER);
+	CHECK_SPAN(ext.name, "desk-1");
+	CHECK(ext.producer.epoch == 3 && ext.producer.seq_last == 104 && ext.producer.commit == 5);
+	CHECK(!sc_ext_next(&rest, &ext));
+	sc_segment_close(s);
+	sc_bytes_done(&file);
+}
+
+TEST(golden_files_of_version_1_are_read)
+{
+	struct sc_bytes want;
+	uint64_t last;
+
+	read_golden("v1-good.ndjson", &want);
+	check_golden_info();
+	CHECK_INT(read_golden_rows("v1-good.ndjson.zst", &want, &last), 0);
+	CHECK(last > 1900);
+	/* its last byte is missing */
+	CHECK_INT(read_golden_rows("v1-cut.ndjson.zst", &want, &last), SC_E_DATA);
+	CHECK_INT(last, 0);
+	/* a bit of the second frame, of the first frame's commits, of the index, of the seek table */
+	CHECK_INT(read_golden_rows("v1-frame.ndjson.zst", &want, &last), SC_E_DATA);
+	CHECK(last > 1001);
+	CHECK_INT(read_golden_rows("v1-times.ndjson.zst", &want, &last), SC_E_DATA);
+	CHECK_INT(last, 0);
+	CHECK_INT(read_golden_rows("v1-index.ndjson.zst", &want, &last), SC_E_DATA);
+	CHECK_INT(read_golden_rows("v1-seek.ndjson.zst", &want, &last), SC_E_DATA);
+	CHECK_INT(read_golden_rows("v2-newer.ndjson.zst", &want, &last), SC_E_CONFIG);
+	sc_bytes_done(&want);
+}
