@@ -111,8 +111,13 @@ static void on_message(void *arg, const struct sc_client_message *message)
 		return;
 	sc_bytes_clear(&c->lines);
 	if (sc_mapper_lines(c->mapper, message->payload, message->binary, message->received_us, &c->lines,
-			    &lines, &err) < 0 ||
-	    sc_sink_put(c->sink, sc_span(c->lines.data, c->lines.len), 0, &err) < 0) {
+			    &lines, &err) < 0) {
+		c->rc = err.code; /* what came before it is still let out */
+		c->err = err;
+		begin_end(c);
+		return;
+	}
+	if (sc_sink_put(c->sink, sc_span(c->lines.data, c->lines.len), 0, &err) < 0) {
 		fail(c, &err);
 		return;
 	}
@@ -133,7 +138,7 @@ static void on_batch(void *arg)
 	struct capture *c = arg;
 	struct sc_err err;
 
-	if (c->rc == 0 && sc_sink_flush(c->sink, &err) < 0)
+	if (sc_sink_flush(c->sink, &err) < 0)
 		fail(c, &err);
 	else if (!c->ending && sc_client_paused(c->client) && !sc_sink_full(c->sink))
 		sc_client_resume(c->client);

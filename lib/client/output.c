@@ -66,8 +66,11 @@ int sc_output_open(int fd, const char *name, struct sc_output **ret_output, stru
 	struct sc_output *o;
 	struct stat st;
 
-	if (fstat(fd, &st) < 0) {
-		int code = sc_err_sys(err, SC_E_IO, errno, "cannot write to");
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || fstat(fd, &st) < 0) {
+		int code = sc_err_sys(err, SC_E_IO, flags >= 0 && (flags & O_ACCMODE) == O_RDONLY ? EBADF : errno,
+				      "cannot write to");
 
 		sc_err_on(err, "output", name);
 		return code;

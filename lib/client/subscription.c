@@ -13,6 +13,7 @@
 
 #define DRAIN_MS 1000   /* after a signal: how long the consumer is waited for */
 #define SAVE_MS 1000    /* how often the cursor follows a pipe's reader */
+#define FAULTS_MAX 3    /* faults of the peer in a row, without a row between */
 #define END_QUIET_MS 5000 /* rows below the end that do not come for so long are not there */
 
 struct subscription {
@@ -31,6 +32,8 @@ struct subscription {
 	int rc;
 	struct sc_err err;
 	bool ending, connection_over, consumer_failed;
+	uint64_t fault_rows;        /* rows when the peer last broke the protocol */
+	unsigned faults;
 };
 
 static void fail(struct subscription *s, const struct sc_err *err)
@@ -40,6 +43,18 @@ static void fail(struct subscription *s, const struct sc_err *err)
 		s->err = *err;
 	}
 	sc_loop_stop(s->loop);
+}
+
+static void begin_end(struct subscription *s);
+
+/* No more rows can be had: what came before is still delivered. */
+static void give_up(struct subscription *s, const struct sc_err *err)
+{
+	if (s->rc == 0) {
+		s->rc = err->code;
+		s->err = *err;
+	}
+	begin_end(s);
 }
 
 /* The cursor goes to what the consumer has finished, and no further. */
@@ -189,7 +204,7 @@ static void on_message(void *arg, const struct sc_client_message *message)
 	if (s->ending || s->rc < 0)
 		return;
 	if (sc_session_message(s->session, message->payload, message->binary, &step, &row, &err) < 0) {
-		fail(s, &err);
+		give_up(s, &err);
 		return;
 	}
 	if (sc_session_gap(s->session, &gap))
@@ -197,7 +212,7 @@ static void on_message(void *arg, const struct sc_client_message *message)
 	if (step == SC_STEP_GREETED) {
 		sc_client_proved(s->client);
 	} else if (step == SC_STEP_ROW && deliver(s, &row, &err) < 0) {
-		fail(s, &err);
+		give_up(s, &err);
 		return;
 	}
 	if (sc_session_finished(s->session)) {
@@ -213,7 +228,7 @@ static void on_batch(void *arg)
 	struct subscription *s = arg;
 	struct sc_err err;
 
-	if (s->rc < 0)
+	if (s->consumer_failed)
 		return;
 	if (sc_sink_flush(s->sink, &err) < 0) {
 		fail(s, &err);
@@ -239,6 +254,17 @@ static int aim(struct subscription *s, struct sc_err *err)
 	return s->client ? sc_client_set_url(s->client, s->full.data, err) : 0;
 }
 
+/* The same fault of the peer again and again at the same row (one that is larger than we take, say): it will not go away. */
+static bool stuck(struct subscription *s, const struct sc_err *err)
+{
+	if (!err || err->code != SC_E_PROTOCOL)
+		return false;
+	if (sc_session_rows(s->session) != s->fault_rows)
+		s->faults = 0;
+	s->fault_rows = sc_session_rows(s->session);
+	return ++s->faults >= FAULTS_MAX;
+}
+
 static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *ended)
 {
 	struct subscription *s = arg;
@@ -248,6 +274,8 @@ static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *end
 
 	sc_timer_stop(s->end_timer);
 	sc_err_clear(&err);
+	if (!s->ending && ended->was_open && stuck(s, ended->err))
+		give_up(s, ended->err);
 	if (!s->ending && ended->was_open)
 		verdict = sc_session_closed(s->session, ended->close_code, ended->close_reason, &err);
 	if (verdict == SC_VERDICT_FAIL || (verdict == SC_VERDICT_AGAIN && aim(s, &err) < 0)) {

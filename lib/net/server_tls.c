@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "net/server_internal.h"
+#include "net/tls.h"
 
 struct sc_server_tls {
 	SSL_CTX *ctx;
@@ -21,13 +22,7 @@ struct sc_server_tls_conn {
 
 static int fail(struct sc_err *err, const char *kind, const char *path)
 {
-	unsigned long e = ERR_peek_last_error();
-	const char *reason = e ? ERR_reason_error_string(e) : NULL;
-
-	if (e && ERR_SYSTEM_ERROR(e))
-		reason = strerror(ERR_GET_REASON(e));
-	ERR_clear_error();
-	sc_err_set(err, SC_E_CONFIG, "cannot use TLS", "%s", reason ? reason : "the file holds nothing of use");
+	sc_err_set(err, SC_E_CONFIG, "cannot use TLS", "%s", sc_tls_reason());
 	return sc_err_on(err, kind, path);
 }
 

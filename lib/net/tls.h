@@ -44,6 +44,8 @@ ssize_t sc_tls_read(struct sc_tls *tls, void *ret_data, size_t size, struct sc_e
 ssize_t sc_tls_write(struct sc_tls *tls, const void *data, size_t len, struct sc_err *err);
 /* After a failed handshake: was it for the certificate? */
 bool sc_tls_untrusted(const struct sc_tls *tls);
+/* Why OpenSSL's last call in this thread failed, in words, the system's where it was the system; the errors are cleared. */
+const char *sc_tls_reason(void);
 /* Tell the peer that nothing follows; never waits. */
 void sc_tls_end(struct sc_tls *tls);
 
