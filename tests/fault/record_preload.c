@@ -589,8 +589,7 @@ static void *do_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t 
 	uint64_t ino;
 
 	start();
-	if ((flags & MAP_SHARED) && (prot & PROT_WRITE) && tracked(fd, &ino) &&
-	    !is_shared_page(fd)) {
+	if ((flags & MAP_SHARED) && (prot & PROT_WRITE) && tracked(fd, &ino)) {
 		lock();
 		put_text(REC_ODD, NULL, "a file mapped for writing");
 		unlock();
