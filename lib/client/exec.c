@@ -261,7 +261,8 @@ static int spawn(struct sc_exec *e, int in)
 		return rc;
 	sigemptyset(&none);
 	sigemptyset(&normal);
-	sigaddset(&normal, SIGPIPE);
+	sigaddset(&normal, SIGPIPE); /* what the frame ignores */
+	sigaddset(&normal, SIGXFSZ);
 	if (posix_spawn_file_actions_init(&files) != 0) {
 		free(env);
 		return rc;
