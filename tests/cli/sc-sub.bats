@@ -205,14 +205,14 @@ usage() {
 
 @test "--exec: finished when the command succeeds; a failing one stops, and its row comes again" {
 	ten
-	run -1 --separate-stderr sc-sub "$url" --cursor c --offset earliest --exec 'read -r l; echo "$SC_FIRST_OFFSET-$SC_OFFSET $l"; test $SC_OFFSET != 3'
+	run -1 --separate-stderr sc-sub "$url" --cursor c --offset earliest --until-end --exec 'read -r l; echo "$SC_FIRST_OFFSET-$SC_OFFSET $l"; test $SC_OFFSET != 3'
 	[[ $output == $'1-1 [1,1]\n2-2 [2,2]\n3-3 [3,3]' && $(<c) == 2 ]]
 	[[ ${stderr_lines[-1]} == *": it ended with status 1; offsets 3 to 3 are not finished and come again at the next start" ]]
 	run -0 sc-sub "$url" --cursor c --to 4 --exec cat
 	[[ $output == $'[3,3]\n[4,4]' && $(<c) == 4 ]]
 	run -0 sc-sub "$url" --cursor c --to 6 --exec true # a command need not read
 	[[ $(<c) == 6 ]]
-	run -1 --separate-stderr sc-sub "$url" --cursor c --exec 'kill -9 $$'
+	run -1 --separate-stderr sc-sub "$url" --cursor c --until-end --exec 'kill -9 $$'
 	[[ ${stderr_lines[-1]} == *": it was ended by signal 9; offsets 7 to 7 are not finished and come again at the next start" && $(<c) == 6 ]]
 }
 
@@ -352,10 +352,10 @@ usage() {
 @test "a token: missing or wrong, 77" {
 	echo 'read right' >tokens
 	ten --token-file tokens
-	run -77 --separate-stderr sc-sub "$url" --quiet
+	run -77 --separate-stderr sc-sub "$url" --until-end --quiet
 	[[ $stderr == *'the server answered 401'*'; check the token, user or certificate' ]]
 	echo wrong >token
-	run -77 sc-sub "$url" --token-file token --quiet
+	run -77 sc-sub "$url" --token-file token --until-end --quiet
 	echo right >token
 	run -0 sc-sub "$url" --token-file token --offset 10 --until-end
 	[[ $output == '[10,10]' ]]
@@ -363,7 +363,7 @@ usage() {
 	run -0 sc-sub "$url" --user-file user --offset 10 --until-end
 	echo 'publish only' >>tokens
 	echo only >token
-	run -77 sc-sub "$url" --token-file token --quiet
+	run -77 sc-sub "$url" --token-file token --until-end --quiet
 }
 
 @test "dropped as too slow again and again, 75, with the offset to resume at" {
