@@ -65,19 +65,26 @@ static jq_state *compile(const char *text, struct words *words)
 	return state;
 }
 
-/* What libjq has built in; and whether it leaves the size of a number alone, but not of a computed one. */
+/*
+ * What libjq has built in; and whether it leaves the size of a number alone, but not of a computed one. Asked once: it
+ * costs as much as compiling a program.
+ */
 static jv probe(void)
 {
+	static jv known;
+	static bool asked;
 	struct words words = { "" };
-	jq_state *state = compile("builtins, ([.[0]] | {a: .[0]} | . as $x | $x.a), (.[0] + 0)",
-				  &words);
-	jv number = jv_number(12), builtins, copied, computed;
+	jv number = jv_number(12), copied, computed;
+	jq_state *state;
 
+	if (asked)
+		return jv_copy(known);
+	state = compile("builtins, ([.[0]] | {a: .[0]} | . as $x | $x.a), (.[0] + 0)", &words);
 	if (!state)
 		return jv_invalid();
 	number.size = 77;
 	jq_start(state, JV_ARRAY(number), 0);
-	builtins = jq_next(state);
+	known = jq_next(state);
 	copied = jq_next(state);
 	computed = jq_next(state);
 	sc_jq_keeps_size = jv_get_kind(copied) == JV_KIND_NUMBER && copied.size == 77 &&
@@ -85,7 +92,8 @@ static jv probe(void)
 	jv_free(copied);
 	jv_free(computed);
 	jq_teardown(&state);
-	return builtins;
+	asked = true;
+	return jv_copy(known);
 }
 
 static jq_state *compile_with(jv builtins, bool careful, const struct sc_bytes *program,

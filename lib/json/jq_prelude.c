@@ -31,7 +31,7 @@ static const char plain[] =
 
 static const char operators[] =
 	"def __sc_plus(a;b): a+b; def __sc_minus(a;b): a-b; def __sc_multiply(a;b): a*b;"
-	"def __sc_divide(a;b): a/b; def __sc_mod(a;b): a%b;"
+	"def __sc_divide(a;b): a/b; def __sc_mod(a;b): a%b; def __sc_negate: -.;"
 	"def __sc_length: length; def __sc_from_entries: from_entries; def __sc_format(f): "
 	"format(f);"
 	"def __sc_number: if __sc_big then [2,.]|__sc_hook else . end;"
@@ -46,7 +46,7 @@ static const char operators[] =
 	"def from_entries: [.[]?|objects|(.key,.k,.name,.Name,.K,.Key)|__sc_number] as "
 	"$keys|__sc_from_entries;"
 	"def with_entries(f): to_entries|map(f)|from_entries;"
-	"def _negate: if __sc_big then [6,.]|__sc_hook else -. end;"
+	"def _negate: if __sc_big then [6,.]|__sc_hook else __sc_negate end;"
 	"def _plus(a;b): b as $b|a as $a|if $a==null then $b elif $b==null then $a"
 	" else __sc_plus($a|__sc_number;$b|__sc_number) end;"
 	"def _minus(a;b): b as $b|a as $a|__sc_minus($a|__sc_deep;$b|__sc_deep);"
