@@ -121,7 +121,7 @@ static const struct sc_example examples[] = {
 	{ "everything that is there now, then stop",
 	  "sc-sub ws://127.0.0.1:8765/trades --offset earliest --until-end >trades.ndjson" },
 	{ "run a command for each row; one that fails stops, and the row comes again",
-	  "sc-sub ws://127.0.0.1:8765/trades --cursor c --exec 'jq .[1].price | ./work.sh'" },
+	  "sc-sub ws://127.0.0.1:8765/trades --cursor c --exec ./work.sh" },
 	{ "keep an exact copy of a stream in a log of one's own, resuming from that log",
 	  "sc-sub --after \"$(sc-log source copy trades)\" ws://host:8765/trades | "
 	  "sc-log append --source trades --mirror --quiet copy" },
