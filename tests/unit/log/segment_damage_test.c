@@ -292,22 +292,28 @@ static const char good_index[] = "{\"format\":1,\"stream_id\":\"x\",\"first\":5,
 				 "\"frames\":[[0,30,12,30,77,2,5,6,-3,4,\"0123456789abcdef\"],[42,"
 				 "30,12,30,78,2,7,9,4,8,\"0123456789abcdef\"]]}";
 
-/* The code that the index gives once FROM is TO in it. */
-static int index_with(const char *from, const char *to)
+/* The code that the index gives once FROM is TO in it, and AND_FROM is AND_TO (or NULL). */
+static int index_with(const char *from, const char *to, const char *and_from, const char *and_to)
 {
-	const char *at = strstr(good_index, from), *what;
+	const char *pairs[][2] = { { from, to }, { and_from, and_to } }, *what;
 	struct sc_segment_frame *frames = NULL;
 	struct sc_segment_info info;
 	struct sc_bytes checkpoint;
-	char text[2000], *exact;
-	int rc, len;
+	char text[2000], next[2000], *exact;
+	int rc;
 
-	CHECK(at != NULL);
-	len = snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - good_index), good_index, to,
-		       at + strlen(from));
-	exact = copy_of(text, (size_t)len);
+	snprintf(text, sizeof(text), "%s", good_index);
+	for (int i = 0; i < 2 && pairs[i][0]; i++) {
+		const char *at = strstr(text, pairs[i][0]);
+
+		CHECK(at != NULL);
+		CHECK(snprintf(next, sizeof(next), "%.*s%s%s", (int)(at - text), text, pairs[i][1],
+			       at + strlen(pairs[i][0])) < (int)sizeof(next));
+		memcpy(text, next, sizeof(text));
+	}
+	exact = copy_of(text, strlen(text));
 	sc_bytes_init(&checkpoint, SC_BLOCK_EXT_MAX);
-	rc = sc_segment_index_get(sc_span(exact, (size_t)len), &info, &checkpoint, &frames, &what);
+	rc = sc_segment_index_get(sc_span(exact, strlen(text)), &info, &checkpoint, &frames, &what);
 	if (rc == 0)
 		free(frames);
 	sc_bytes_done(&checkpoint);
@@ -317,7 +323,7 @@ static int index_with(const char *from, const char *to)
 
 TEST(an_index_must_hold_together)
 {
-	static const char *const wrong[][2] = {
+	static const char *const wrong[][4] = {
 		{ "\"stream_id\":\"x\"", "\"stream_id\":\"\"" },
 		{ "\"stream_id\":\"x\"", "\"stream_id\":7" },
 		{ "\"stream_id\":\"x\",", "" },
@@ -340,17 +346,19 @@ TEST(an_index_must_hold_together)
 		{ "4,5,6]", "4,5,6,7]" },
 		{ "[0,30", "[1,30" },
 		{ "[42,30", "[41,30" },
-		{ "30,12,30,77", "3,12,30,77" },
+		{ "30,12,30,77", "3,12,30,77", "[42,", "[15," },
 		{ "30,12,30,77", "3000,12,30,77" },
 		{ "12,30,77", "9,30,77" },
 		{ "12,30,77", "1200,30,77" },
-		{ "30,77,2,5", "11,77,2,5" },     /* two rows in 11 bytes */
-		{ "30,77,2,5", "262145,77,2,5" }, /* over a frame */
-		{ "30,77,2,5", "30,77,0,5" },
-		{ "2,5,6,-3", "3,5,6,-3" }, /* three rows from 5 to 6 */
-		{ "2,7,9,4", "1,7,9,4" },   /* one row from 7 to 9 */
-		{ "2,5,6,-3", "2,5,7,-3" }, /* 7 is the next frame's */
-		{ "2,5,6,-3", "2,0,6,-3" },
+		{ "30,77,2,5", "11,77,2,5", "\"bytes\":60",
+		  "\"bytes\":41" }, /* two rows in 11 bytes */
+		{ "30,77,2,5", "262145,77,2,5", "\"bytes\":60",
+		  "\"bytes\":262175" }, /* over a frame */
+		{ "30,77,2,5", "30,77,0,5", "\"rows\":4", "\"rows\":2" },
+		{ "2,5,6,-3", "3,5,6,-3", "\"rows\":4", "\"rows\":5" }, /* three rows from 5 to 6 */
+		{ "2,7,9,4", "1,7,9,4", "\"rows\":4", "\"rows\":3" },   /* one row from 7 to 9 */
+		{ "2,5,6,-3", "2,5,7,-3" },                             /* 7 is the next frame's */
+		{ "2,5,6,-3", "2,0,6,-3", "\"first\":5", "\"first\":0" },
 		{ "-3,4,", "-3,5," }, /* later than the next frame begins */
 		{ "-3,4,", "-3,-4," },
 		{ "cdef\"],[", "cde\"],[" },
@@ -361,10 +369,10 @@ TEST(an_index_must_hold_together)
 		{ "{\"format\"", "[{\"format\"" },
 	};
 
-	CHECK_INT(index_with("{", "{"), 0);
-	CHECK_INT(index_with("\"format\":1", "\"format\":2"), SC_E_CONFIG);
+	CHECK_INT(index_with("{", "{", NULL, NULL), 0);
+	CHECK_INT(index_with("\"format\":1", "\"format\":2", NULL, NULL), SC_E_CONFIG);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-		if (index_with(wrong[i][0], wrong[i][1]) != SC_E_DATA)
+		if (index_with(wrong[i][0], wrong[i][1], wrong[i][2], wrong[i][3]) != SC_E_DATA)
 			FAIL("%s instead of %s is taken", wrong[i][1], wrong[i][0]);
 }
 
