@@ -21,6 +21,7 @@ enum {
 	REFUSED_EXTRA = 256,     /* connections over the limit that still get a 503 each; beyond, they are cut */
 	SPARE_MIN = 8,           /* descriptors that connections leave to the rest of the process: files to read from */
 	SPARE_MAX = 128,
+	UNSENT_MAX = 512 << 10,  /* bytes of a connection that the kernel holds and did not send yet */
 };
 
 void sc_server_options_init(struct sc_server_options *o)
@@ -139,7 +140,7 @@ static void take(struct sc_server *s, int fd, const struct sockaddr_storage *pee
 	bool local = peer->ss_family == AF_UNIX, refuse = false;
 	struct in6_addr address;
 	struct sc_conn *c;
-	int one = 1;
+	int one = 1, unsent = UNSENT_MAX;
 
 	s->stats.accepted++;
 	address_of((const struct sockaddr *)peer, &address);
@@ -154,8 +155,11 @@ static void take(struct sc_server *s, int fd, const struct sockaddr_storage *pee
 		close(fd);
 		return;
 	}
-	if (!local)
+	if (!local) {
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+		/* What nobody takes waits in the ring, once, and not in the kernel for each. */
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
+	}
 	if (s->options.sndbuf_bytes)
 		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &s->options.sndbuf_bytes, sizeof(int));
 	if (sc_conn_new(s, fd, (const struct sockaddr *)peer, len, refuse, &c) < 0) {
