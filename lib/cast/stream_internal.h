@@ -38,6 +38,7 @@ struct sc_subscriber {
 	struct sc_ring_at at;     /* in the ring */
 	uint64_t want;            /* from the log: the next row is at or above it */
 	struct sc_reader *reader; /* open only while it reads the log */
+	size_t read_bytes;        /* through it */
 	struct sc_span lines;     /* of the reader's last run, not framed yet */
 	int64_t lines_us;         /* their append time */
 
@@ -66,6 +67,7 @@ struct sc_stream {
 	struct sc_ring *ring;
 	struct sc_bytes scratch; /* frames that are not in the ring: replays and filters */
 	struct sc_subscriber *all, *idle;
+	size_t readers; /* that they have open */
 	uint64_t paced_pos,
 		paced_number; /* the ring's head when the subscribers were last looked at */
 	int64_t held_us;      /* the pump waits since; 0 = it does not */

@@ -9,6 +9,9 @@
 /* Rows and bytes that one call looks at for a filter before it lets the loop go on. */
 #define FILTER_ROWS_MAX 8192u
 #define FILTER_BYTES_MAX (1u << 20)
+/* Readers of a stream that are kept open; beyond them, one is closed after so many bytes and opened again. */
+#define READERS_MAX 64u
+#define READ_BYTES (512u << 10)
 #define TIME_DIGITS_MAX 21u /* sign, digits, comma */
 
 void sc_subscriber_idle(struct sc_subscriber *sub, bool idle)
@@ -36,6 +39,9 @@ void sc_subscriber_idle(struct sc_subscriber *sub, bool idle)
 
 void sc_subscriber_let_go(struct sc_subscriber *sub)
 {
+	if (!sub->reader)
+		return;
+	sub->stream->readers--;
 	sc_reader_close(sub->reader);
 	sub->reader = NULL;
 	sub->lines.len = 0;
@@ -161,6 +167,17 @@ static enum where locate(struct sc_subscriber *sub)
 	return IN_RING;
 }
 
+static int open_reader(struct sc_subscriber *sub, struct sc_err *err)
+{
+	int rc = sc_reader_open(sub->stream->log, sub->want, &sub->reader, err);
+
+	if (rc == 0) {
+		sub->stream->readers++;
+		sub->read_bytes = 0;
+	}
+	return rc;
+}
+
 /* Have lines of the log from `want` on at hand. 1, 0 (all that was committed has been read), or a negative code. */
 static int fetch(struct sc_subscriber *sub, struct sc_err *err)
 {
@@ -170,8 +187,7 @@ static int fetch(struct sc_subscriber *sub, struct sc_err *err)
 	if (sub->lines.len)
 		return 1;
 	do {
-		rc = sub->reader ? 0
-				 : sc_reader_open(sub->stream->log, sub->want, &sub->reader, err);
+		rc = sub->reader ? 0 : open_reader(sub, err);
 		if (rc == 0)
 			rc = sc_reader_next(sub->reader, SC_SUBSCRIBER_RUN, &run, err);
 	} while (rc < 0 && sc_stream_spare(sub->stream, sub, err));
@@ -491,6 +507,10 @@ void sc_subscriber_sent(struct sc_subscriber *sub)
 		break;
 	case SC_PENDING_LOG:
 		sub->want = sub->pending_want;
+		sub->read_bytes += sub->pending_frames.len;
+		/* Where there are many, each has its file and buffer for a while only. */
+		if (sub->read_bytes >= READ_BYTES && sub->stream->readers > READERS_MAX)
+			sc_subscriber_let_go(sub);
 		break;
 	}
 	if (sub->pending != SC_PENDING_GREETING) {
