@@ -6,6 +6,7 @@
 #include "wire/refusal.h"
 
 #define MESSAGES_MAX 512
+#define BATCH_BYTES (32u << 10) /* of events in one write */
 #define HEADERS "Cache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
 
 /* What is not taken waits; true: nothing waits. */
@@ -16,6 +17,8 @@ static bool flush(struct sc_visit *v)
 						  v->out.len - v->out_at);
 	if (v->out_at < v->out.len)
 		return false;
+	if (v->out.cap > 2 * BATCH_BYTES) /* a long message: its memory is not kept */
+		sc_bytes_done(&v->out);
 	sc_bytes_clear(&v->out);
 	v->out_at = 0;
 	return true;
@@ -56,36 +59,46 @@ static void end(struct sc_visit *v)
 		sc_conn_want_write(v->conn);
 }
 
-void sc_events_writable(struct sc_visit *v)
+/* Events into `out`, as many as one write should have. */
+static enum sc_next gather(struct sc_visit *v, int *left)
 {
 	struct sc_err err;
 
-	if (!flush(v)) {
-		sc_conn_want_write(v->conn);
-		return;
-	}
-	if (v->ended) {
-		sc_conn_end_stream(v->conn);
-		return;
-	}
-	for (int i = 0; i < MESSAGES_MAX; i++) {
+	while (v->out.len < BATCH_BYTES && (*left)-- > 0) {
 		struct sc_delivery d;
 		enum sc_next next = sc_subscriber_message(v->subscriber, &d, &err);
 
-		if (next == SC_NEXT_IDLE)
+		if (next != SC_NEXT_DATA)
+			return next;
+		if (put_event(&v->out, &d) < 0) {
+			sc_conn_abort(v->conn);
+			return SC_NEXT_IDLE;
+		}
+		sc_subscriber_sent(v->subscriber);
+	}
+	return SC_NEXT_DATA;
+}
+
+void sc_events_writable(struct sc_visit *v)
+{
+	int left = MESSAGES_MAX;
+
+	while (flush(v)) {
+		enum sc_next next = SC_NEXT_AGAIN;
+
+		if (v->ended) {
+			sc_conn_end_stream(v->conn);
 			return;
+		}
+		if (left > 0)
+			next = gather(v, &left);
 		if (next == SC_NEXT_CLOSE) {
 			end(v);
 			return;
 		}
-		if (next == SC_NEXT_AGAIN)
-			break;
-		if (put_event(&v->out, &d) < 0) {
-			sc_conn_abort(v->conn);
+		if (next == SC_NEXT_IDLE && flush(v))
 			return;
-		}
-		sc_subscriber_sent(v->subscriber);
-		if (!flush(v))
+		if (next != SC_NEXT_DATA)
 			break;
 	}
 	sc_conn_want_write(v->conn);
