@@ -8,14 +8,18 @@ each row, with the bytes that sc-log reads, without ever having waited long. SC_
 import json
 import os
 import select
+import shutil
 import socket
+import ssl
 import struct
+import subprocess
 import threading
 import time
+import zlib
 
 from hostile_peer import (BINARY, CLOSE, KEY, PING, PONG, TEXT, Peer, WebSocket, World, answer, close_frame, frame, head_of,
                           upgrade)
-from lab import LIMIT_S, Lab, Wrong, check, good, read_all, until, whole_lines
+from lab import LIMIT_S, Lab, Program, Skip, Wrong, check, read_all, read_ready, sanitized, until
 
 lab = Lab()
 FULL = os.environ.get("SC_HOSTILE") == "full"
@@ -539,10 +543,11 @@ def leaving_in_the_middle_of_a_replay(folder):
 def stalled_subscribers(folder):
     n = count(20, 200)
     with World(folder, "--ping", "none") as w:
-        crowd = [WebSocket(w.port, "/s" if i % 2 else "/s?offset=1", window=4096) for i in range(n)]
+        # not the smallest window: what no longer fits is sent again, each time twice as late
+        crowd = [WebSocket(w.port, "/s" if i % 2 else "/s?offset=1", window=65536) for i in range(n)]
         w.others_served()
         before, files = w.memory(), w.files_open()
-        for _ in range(count(8, 60)):
+        for _ in range(count(8, 15)):
             w.append(1000, 1000)
         w.others_served()
         until(lambda: w.files_open() <= files, f"stalled ones hold no files: {files} before, now {w.files_open()}", 10)
@@ -725,6 +730,160 @@ def producers_of_one_name(folder):
         check([n for n in numbers if -400000 < n <= -1000] == [-1000 - s for s in range(count(200, 2000))], "twins stored a row twice")
         for t in twins + [old, new]:
             t.close()
+
+
+def packed(data):
+    z = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return (z.compress(data) + z.flush(zlib.Z_SYNC_FLUSH))[:-4]
+
+
+DEFLATE = "Sec-WebSocket-Extensions: permessage-deflate; client_no_context_takeover; server_no_context_takeover"
+
+
+@lab.test
+def compressed_and_hostile(folder):
+    with World(folder, "--publish", "--compress", "--ping", "none") as w:
+        before, files = w.memory(), w.files_open()
+        bomb = packed(b'{"n":1,"s":"' + b"x" * (50 << 20) + b'"}')
+        pieces = frame(TEXT, b"a", final=False, rsv=4) + frame(0, b"b", rsv=4)
+        for name, data, code in (("a bomb", frame(TEXT, bomb, rsv=4), 1009), ("rubbish", frame(TEXT, b"\xff" * 50, rsv=4), 1007),
+                                 ("no UTF-8", frame(TEXT, packed(b"\xff\xfe"), rsv=4), 1007),
+                                 ("a compressed ping", frame(PING, packed(b"x"), rsv=4), 1002),
+                                 ("a compressed continuation", pieces, 1002)):
+            for _ in range(count(3, 30)):
+                p = WebSocket(w.port, "/s?publish", DEFLATE)
+                p.message()
+                p.send(data)
+                got = p.ending()
+                check(got[0] == code, name, "ended with", got)
+                p.close()
+        p = WebSocket(w.port, "/s?publish", DEFLATE)
+        p.message()
+        p.send(frame(TEXT, packed(b'{"n":-9}'), rsv=4))
+        check("ok" in p.reply(), "a compressed row was refused")
+        p.close()
+        # a subscriber's messages are thrown away unread, compressed ones as well
+        p = WebSocket(w.port, "/s", DEFLATE)
+        for _ in range(20):
+            p.send(frame(TEXT, bomb[:60000], rsv=4))
+        # and one that stalls with compression costs a window, not what it does not read
+        stalled = [WebSocket(w.port, "/s?offset=1", DEFLATE, window=4096) for _ in range(10)]
+        w.append(5000, 1000)
+        w.others_served()
+        w.memory_below(before, 12 * 512, "compressed ones")
+        for q in stalled + [p]:
+            q.cut()
+        w.files_back(files)
+        w.memory_below(before, 3072, "compressed ones")
+
+
+@lab.test
+def tls_and_hostile(folder):
+    cert, key = os.path.join(folder, "cert.pem"), os.path.join(folder, "key.pem")
+    if not shutil.which("openssl"):
+        raise Skip("there is no openssl to make a certificate with")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key,
+                    "-out", cert, "-days", "2", "-subj", "/CN=localhost"], check=True, capture_output=True)
+    with World(folder) as w:
+        ready, ready_in = os.pipe()
+        server = Program(folder, "tls", "sc-serve", "--listen", "127.0.0.1:0", "--ready-fd", ready_in, "--cert", cert,
+                         "--key", key, "--handshake-timeout", "1s", "--ping", "500ms", "--pong-timeout", "1s", w.log, pass_fds=(ready_in,))
+        os.close(ready_in)
+        port = read_ready(ready)["port"]
+        os.close(ready)
+        context = ssl.create_default_context(cafile=cert)
+        context.check_hostname = False
+
+        def fds():
+            return len(os.listdir(f"/proc/{server.pid}/fd"))
+
+        files = fds()
+        peers = [Peer(port) for _ in range(40)]
+        hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(256)) * 2
+        for i, p in enumerate(peers):   # silent, half a hello, rubbish, plain HTTP, a hello and nothing more
+            p.send((b"", hello[:50], b"\0" * 3000, ask(), hello)[i % 5])
+        secure = []
+        for _ in range(10):
+            s = context.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="localhost")
+            s.sendall(upgrade("/s?offset=1"))
+            check(s.recv(100).startswith(b"HTTP/1.1 101"), "no upgrade over TLS")
+            secure.append(s)   # and it never reads again
+        w.append(6000, 1000)
+        until(lambda: fds() <= files, "all are cut")
+        s = context.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="localhost")
+        s.sendall(ask("/healthz"))
+        check(s.recv(100).startswith(b"HTTP/1.1 200"), "it does not serve any more")
+        s.close()
+        for p in peers + secure:
+            p.close()
+        status = server.end()
+        check(status == 0, "it ended with", status, server.err()[-3000:])
+
+
+@lab.test
+def without_a_log(folder):
+    """A stream of standard input: nothing to fall back to, so the slow are dropped, and publishers are answered at once."""
+    pipe, feed = os.pipe()
+    ready, ready_in = os.pipe()
+    server = Program(folder, "server", "sc-serve", "--listen", "127.0.0.1:0", "--ready-fd", ready_in, "--publish",
+                     "--ring", "1MiB", "s=-", stdin=pipe, pass_fds=(ready_in,))
+    os.close(pipe)
+    os.close(ready_in)
+    port = read_ready(ready)["port"]
+    os.close(ready)
+
+    def memory():
+        with open(f"/proc/{server.pid}/status") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith("RssAnon"))
+
+    good_one = WebSocket(port, "/s")
+    good_one.message()
+    before = memory()
+    slow = [WebSocket(port, "/s", window=65536) for _ in range(20)]
+    got, ended = [], []
+
+    def read():
+        try:
+            while (m := good_one.next(skip=(PING, PONG))) and m[0] == TEXT:
+                got.append(m[1])
+        except OSError as e:   # it is cut in the end
+            m = e
+        ended.append(m)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    for i in range(count(10000, 20000)):
+        os.write(feed, b'{"i":%d,"s":"%s"}\n' % (i, b"x" * 1000))
+    p = WebSocket(port, "/s?publish")
+    p.message()
+    for text in (b'[{"a":"kept out"},{"a":"\\ud800"}]', b'[{"a":"kept out"},1]'):
+        p.publish(text)
+        check("error" in p.reply(), text, "was taken")
+    p.publish(b'{"last":1}')
+    check(p.reply() == {"ok": [None]}, "a row was refused")
+    until(lambda: ended or (len(got) > count(10000, 20000) and b'[null,{"last":1}]' in got), "the good one has all")
+    check(not ended, "the good one was cut off after", len(got), "with", ended)
+    numbers = [json.loads(line)[1]["i"] for line in got if b'"i":' in line]
+    check(numbers == list(range(count(10000, 20000))), "the good one lost lines:", len(numbers))
+    check(not [line for line in got if b"kept out" in line], "part of a refused group was sent")
+    for q in slow:
+        q.widen()
+        code, reason = q.ending()
+        check(code in (4429, 1011, 0), "a slow one was closed with", code, reason)
+        q.close()
+    # rows that nobody waits for, from one that takes no reply
+    good_one.cut()
+    deaf = WebSocket(port, "/s?publish", window=4096)
+    rows = frame(TEXT, b"[" + b",".join([b"{}"] * 20000) + b"]")
+    check(deaf.pour(rows, 40 << 20, 1) < 40 << 20, "all was taken from one that reads no reply")
+    check(sanitized() or memory() < before + 8192, "memory grew to", memory(), "from", before)
+    p.publish({"after": 1})
+    check(p.reply() == {"ok": [None]}, "another publisher is not served any more")
+    deaf.cut()
+    p.close()
+    os.close(feed)
+    status = server.wait()
+    check(status == 0, "it ended with", status, server.err()[-3000:])
 
 
 if __name__ == "__main__":

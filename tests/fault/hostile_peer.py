@@ -233,6 +233,7 @@ class Good(threading.Thread):
         except (Wrong, OSError) as e:
             if not self.done:
                 self.fault = e
+        self.peer.close()
 
 
 class World:
