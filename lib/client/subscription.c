@@ -2,7 +2,9 @@
 #include "client/subscription.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "client/cursor.h"
@@ -28,6 +30,7 @@ struct subscription {
 	struct sc_timer *idle_timer, *end_timer, *drain_timer, *poll_timer, *save_timer;
 	struct sc_bytes url;        /* up to the target */
 	struct sc_bytes target, full, lines;
+	char place[192];            /* "127.0.0.1:8765/trades", for words */
 	struct sc_subscription_result result;
 	int rc;
 	struct sc_err err;
@@ -167,10 +170,29 @@ static void watch_rows(struct subscription *s, bool on)
 		sc_timer_stop(s->end_timer);
 }
 
+/* The server and the stream, without a query, which may hold what is secret. */
+static void note_place(struct subscription *s, const char *where)
+{
+	const char *target = s->target.len ? s->target.data : "";
+	const char *query = memchr(target, '?', s->target.len);
+	size_t len = query ? (size_t)(query - target) : s->target.len;
+
+	snprintf(s->place, sizeof(s->place), "%s%s%.*s", where, strncmp(where, "unix:", 5) == 0 ? ":" : "",
+		 (int)len, target);
+}
+
+/* The session knows no server: say which one it was. */
+static void at_place(const struct subscription *s, struct sc_err *err)
+{
+	if (!err->object[0] && s->place[0])
+		sc_err_on(err, "at stream", s->place);
+}
+
 static void on_opened(void *arg, const struct sc_client_opened *opened)
 {
 	struct subscription *s = arg;
 
+	note_place(s, opened->where);
 	sc_session_connected(s->session);
 	sc_events_connected(s->events, opened);
 }
@@ -204,6 +226,7 @@ static void on_message(void *arg, const struct sc_client_message *message)
 	if (s->ending || s->rc < 0)
 		return;
 	if (sc_session_message(s->session, message->payload, message->binary, &step, &row, &err) < 0) {
+		at_place(s, &err);
 		give_up(s, &err);
 		return;
 	}
@@ -278,6 +301,8 @@ static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *end
 		give_up(s, ended->err);
 	if (!s->ending && ended->was_open)
 		verdict = sc_session_closed(s->session, ended->close_code, ended->close_reason, &err);
+	if (err.code)
+		at_place(s, &err);
 	if (verdict == SC_VERDICT_FAIL || (verdict == SC_VERDICT_AGAIN && aim(s, &err) < 0)) {
 		if (s->rc == 0) {
 			s->rc = err.code;

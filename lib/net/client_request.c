@@ -278,7 +278,7 @@ static int refused(struct sc_link *l, const struct sc_httphead *head, struct sc_
 		   head->status, head->reason.len ? " " : "",
 		   (int)(head->reason.len < 80 ? head->reason.len : 80), head->reason.data,
 		   said ? " ('" : "", words, said ? "')" : "");
-	sc_err_field_int(err, "status", head->status);
+	sc_err_field_int(err, "http_status", head->status);
 	if (l->retry_after_ms >= 0)
 		sc_err_field_int(err, "retry_after_ms", l->retry_after_ms);
 	if (code == SC_E_NOAUTH)

@@ -280,7 +280,7 @@ usage() {
 @test "refused offsets, 79: why, the numbers, and what to do" {
 	ten
 	run -79 --separate-stderr sc-sub "$url" --offset 12 --quiet
-	[[ $stderr == 'sc-sub: cannot subscribe: offset 12 is above the end of the log at 11 (ahead); see whether the log was made anew' ]]
+	[[ $stderr == "sc-sub: cannot subscribe at stream '127.0.0.1:$port/rows': offset 12 is above the end of the log at 11 (ahead); see whether the log was made anew" ]]
 	run -79 --separate-stderr sc-sub "$url" --offset 12 --json --quiet
 	jq -e '.error == "offset_refused" and .why == "ahead" and .offset == 12 and .end_offset == 11' <<<"${stderr_lines[-1]}"
 	sc-log trim rows --before 5
@@ -320,7 +320,7 @@ usage() {
 @test "no such stream, 66; a request that is none, 76" {
 	ten
 	run -66 --separate-stderr sc-sub "${url%/rows}/nothing" --quiet
-	[[ $stderr == 'sc-sub: cannot subscribe: the server has no stream of that name; it serves: rows' ]]
+	[[ $stderr == "sc-sub: cannot subscribe at stream '127.0.0.1:$port/nothing': the server has no stream of that name; it serves: rows" ]]
 	run -76 --separate-stderr sc-sub "$url?bogus=1" --quiet
 	[[ $stderr == *'unknown query parameters: bogus' ]]
 }
@@ -354,6 +354,9 @@ usage() {
 	ten --token-file tokens
 	run -77 --separate-stderr sc-sub "$url" --until-end --quiet
 	[[ $stderr == *'the server answered 401'*'; check the token, user or certificate' ]]
+	run -77 --separate-stderr sc-sub "$url" --until-end --quiet --json
+	[[ $(jq -c '[.status, .http_status]' <<<"$stderr") == '[77,401]' ]]
+	[[ $(grep -o '"status"' <<<"$stderr" | wc -l) -eq 1 ]]
 	echo wrong >token
 	run -77 sc-sub "$url" --token-file token --until-end --quiet
 	echo right >token
