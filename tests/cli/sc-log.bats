@@ -245,6 +245,25 @@ rows() { # rows FROM TO: {"n":FROM} ...
 	[[ $(sc-log read t | wc -l) == 3 ]]
 }
 
+@test "a stop while nobody takes the output: the end all the same, at once with the second signal" {
+	sc-log create t
+	rows 1 100000 | sc-log append --quiet t
+	mkfifo stuck
+	exec {held}<>stuck
+	start r bash -c 'exec sc-log read t >stuck'
+	wait_for grep -q pipe_ "/proc/$pid/wchan"
+	stop r TERM
+	[[ $ended == 143 ]]
+	start r bash -c 'exec sc-log read t >stuck'
+	wait_for grep -q pipe_ "/proc/$pid/wchan"
+	kill -TERM "$pid"
+	wait_for grep -qE '^SigPnd.*0{16}' "/proc/$pid/status"
+	began=$(date +%s%N)
+	stop r TERM
+	[[ $ended == 143 && $(($(date +%s%N) - began)) -lt 1500000000 ]]
+	exec {held}>&-
+}
+
 @test "standard output: a reader that leaves ends append quietly, a full one with 74" {
 	sc-log create t
 	rows 1 200000 >in
