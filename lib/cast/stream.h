@@ -1,21 +1,28 @@
 /*
- * cast/stream.h: one stream that is served: its log (or none), its ring, its subscribers, its numbers.
+ * cast/stream.h: one stream that is served: its log (or none), its ring, its subscribers, its
+ * numbers.
  *
- * Owns      a stream until sc_stream_close, after all of its subscribers were freed; the log's handle stays the caller's
- *           and must outlive the stream.
+ * Owns      a stream until sc_stream_close, after all of its subscribers were freed; the log's
+ *           handle stays the caller's and must outlive the stream.
  * Units     offsets count rows from 1; sizes in bytes; backlog in messages; wait in ms.
- * Errors    SC_E_IO, SC_E_DATA (damage), SC_E_NOMEM, SC_E_CONFIG. A subscriber that cannot be served is refused, not an error.
- * Safety    one thread (the loop's). Callbacks must not free subscribers nor call back into the stream, only take a note.
+ * Errors    SC_E_IO, SC_E_DATA (damage), SC_E_NOMEM, SC_E_CONFIG. A subscriber that cannot be
+ *           served is refused, not an error.
+ * Safety    one thread (the loop's). Callbacks must not free subscribers nor call back into the
+ *           stream, only take a note.
  * Source    streamcast-wire 4.1, 5, 6; man/sc-wire.7.
  *
  * The loop's side of it:
- *     when the log may have grown        while (sc_stream_pump(...) == 1) let the sockets work, wait ret_wait_ms
+ *     when the log may have grown        while (sc_stream_pump(...) == 1) let the sockets work,
+ *     wait ret_wait_ms
  *     a line of a stream without a log   sc_stream_room() > 0, then sc_stream_add
  *     once a second                      sc_stream_tick
  *     a request                          sc_stream_attach, then ask for writable
- *     writable                           sc_subscriber_next, write, sc_subscriber_sent (cast/subscriber.h)
- *     wake(arg)                          ask for writable: that subscriber had nothing to send and now has
- *     dropped(arg)                       ask for writable and start a timer: it is too slow and may never be writable again
+ *     writable                           sc_subscriber_next, write, sc_subscriber_sent
+ *     (cast/subscriber.h)
+ *     wake(arg)                          ask for writable: that subscriber had nothing to send and
+ *     now has
+ *     dropped(arg)                       ask for writable and start a timer: it is too slow and may
+ *     never be writable again
  */
 #ifndef SC_CAST_STREAM_H
 #define SC_CAST_STREAM_H
@@ -50,9 +57,10 @@ struct sc_log *sc_stream_log(const struct sc_stream *stream); /* NULL without */
 int sc_stream_wire(const struct sc_stream *stream);
 
 /*
- * Take new commits into the ring, about MAX_BYTES at most, and wake who waits for them. 1: there is more, call again after
- * *ret_wait_ms and a turn of the loop; 0: all was taken.
- * A wait above 0 gives subscribers that are moving the time to follow (at most 100 ms for each step, so that slow ones hold up nobody).
+ * Take new commits into the ring, about MAX_BYTES at most, and wake who waits for them. 1: there is
+ * more, call again after *ret_wait_ms and a turn of the loop; 0: all was taken. A wait above 0
+ * gives subscribers that are moving the time to follow (at most 100 ms for each step, so that slow
+ * ones hold up nobody).
  */
 int sc_stream_pump(struct sc_stream *stream, size_t max_bytes, int *ret_wait_ms,
 		   struct sc_err *err);
@@ -61,14 +69,16 @@ int sc_stream_pump(struct sc_stream *stream, size_t max_bytes, int *ret_wait_ms,
 size_t sc_stream_room(struct sc_stream *stream, int *ret_wait_ms);
 /* One message (a JSON text on one line): sent as [null,MESSAGE]. SC_E_DATA: too long. */
 int sc_stream_add(struct sc_stream *stream, struct sc_span message, struct sc_err *err);
-/* A publisher's frame to a stream without a log: all of its rows or none; the reply is appended to REPLY. */
+/* A publisher's frame to a stream without a log: all of its rows or none; the reply is appended to
+ * REPLY. */
 int sc_stream_publish(struct sc_stream *stream, struct sc_span frame, struct sc_bytes *reply,
 		      struct sc_err *err);
 
 /* Drops who is too far behind, lets go of what stalled replays hold. */
 void sc_stream_tick(struct sc_stream *stream);
 
-/* 0 and a subscriber; 1: refused, *ret_refusal says how. ARG is for the callbacks. TARGET is not kept. */
+/* 0 and a subscriber; 1: refused, *ret_refusal says how. ARG is for the callbacks. TARGET is not
+ * kept. */
 int sc_stream_attach(struct sc_stream *stream, const struct sc_target *target, void *arg,
 		     struct sc_subscriber **ret_subscriber, struct sc_refusal *ret_refusal,
 		     struct sc_err *err);

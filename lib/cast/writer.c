@@ -89,7 +89,8 @@ static void request_free(struct request *r)
 	free(r);
 }
 
-/* Without memory for a reply there is none; the connection learns it by the text being empty, and is closed by the server. */
+/* Without memory for a reply there is none; the connection learns it by the text being empty, and
+ * is closed by the server. */
 static void reply_error(struct sc_writer *w, struct request *r, const char *word,
 			const char *detail)
 {
@@ -112,7 +113,8 @@ static void reply_failure(struct sc_writer *w, struct request *r, int rc, const 
 	reply_error(w, r, word, err->reason);
 }
 
-/* After a failed sync the handle is of no more use: only a log opened anew knows what is on disk. */
+/* After a failed sync the handle is of no more use: only a log opened anew knows what is on
+ * disk. */
 static int open_log(struct sc_writer *w, struct sc_err *err)
 {
 	if (w->log)
@@ -208,7 +210,8 @@ static int grow(void **array, size_t *cap, size_t count, size_t item)
 	return 0;
 }
 
-/* Check the frame's rows and put them behind the batch's; negative: *err, and the batch is as it was. */
+/* Check the frame's rows and put them behind the batch's; negative: *err, and the batch is as it
+ * was. */
 static int project(struct sc_writer *w, struct request *r, struct sc_publish *publish,
 		   struct sc_err *err)
 {

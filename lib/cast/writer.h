@@ -1,15 +1,16 @@
 /*
- * cast/writer.h: commits of publishers' rows, in a thread of their own, many publishers in one commit.
+ * cast/writer.h: commits of publishers' rows, in a thread of their own, many publishers in one
+ * commit.
  *
- * Owns      the thread, its log handle and the queue until sc_writer_close; a reply's text is good until the next
- *           sc_writer_next.
+ * Owns      the thread, its log handle and the queue until sc_writer_close; a reply's text is good
+ *           until the next sc_writer_next.
  * Units     sizes in bytes; rows.
  * Errors    SC_E_NOMEM; what a publisher did wrong is told in its reply.
  * Safety    everything here in the loop's thread. Only `wake` is called from the writer's thread.
  * Source    streamcast-wire 10; man/sc-wire.7, "PUBLISHING".
  *
- * Replies come in the order of each publisher's frames, and only after its rows are durable. Frames of one publisher stay in order, and
- * rows of one frame stay together, all or none.
+ * Replies come in the order of each publisher's frames, and only after its rows are durable. Frames
+ * of one publisher stay in order, and rows of one frame stay together, all or none.
  */
 #ifndef SC_CAST_WRITER_H
 #define SC_CAST_WRITER_H

@@ -20,13 +20,14 @@ struct sc_cursor {
 	int lock_fd;
 	bool unusable;
 	bool has_value;
-	uint64_t value;   /* the highest offered or read */
+	uint64_t value; /* the highest offered or read */
 	bool has_saved;
 	uint64_t saved;   /* in the file */
 	int64_t saved_us; /* monotonic; 0 = never */
 };
 
-/* As the original reads it: blanks around, a sign, leading zeros and single underscores between digits are tolerated. */
+/* As the original reads it: blanks around, a sign, leading zeros and single underscores between
+ * digits are tolerated. */
 static bool parse(const char *text, size_t len, uint64_t *ret_value)
 {
 	uint64_t value = 0;
@@ -43,8 +44,7 @@ static bool parse(const char *text, size_t len, uint64_t *ret_value)
 			digit = false;
 			continue;
 		}
-		if (text[i] < '0' || text[i] > '9' ||
-		    __builtin_mul_overflow(value, 10, &value) ||
+		if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(value, 10, &value) ||
 		    __builtin_add_overflow(value, (uint64_t)(text[i] - '0'), &value))
 			return false;
 		digit = true;
@@ -84,15 +84,16 @@ static int lock(struct sc_cursor *c, struct sc_err *err)
 		return err ? sc_err_on(err, "cursor file", c->path) : rc;
 	c->lock_fd = open(c->lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 	if (c->lock_fd < 0)
-		return named(err, errno == EACCES ? SC_E_NOAUTH : SC_E_CANTCREAT, errno, "cannot open",
-			     c->lock_path);
+		return named(err, errno == EACCES ? SC_E_NOAUTH : SC_E_CANTCREAT, errno,
+			     "cannot open", c->lock_path);
 	if (flock(c->lock_fd, LOCK_EX | LOCK_NB) == 0)
 		return 0;
 	if (errno != EWOULDBLOCK)
 		return named(err, SC_E_IO, errno, "cannot lock", c->lock_path);
 	sc_err_set(err, SC_E_BUSY, "cannot use", "another process is using it");
 	sc_err_on(err, "cursor file", c->path);
-	return sc_err_next(err, "give each consumer a cursor file of its own, or end the other one");
+	return sc_err_next(err,
+			   "give each consumer a cursor file of its own, or end the other one");
 }
 
 int sc_cursor_open(const char *path, struct sc_cursor **ret_cursor, struct sc_err *err)

@@ -16,24 +16,25 @@
 #include "base/clock.h"
 #include "base/file.h"
 
-/* One mark a line: a pipe of 64 KiB and our buffer hold fewer lines than this unless they are under 18 bytes; then
- * neighbours share a mark, which only makes the cursor follow a little later. */
+/* One mark a line: a pipe of 64 KiB and our buffer hold fewer lines than this unless they are
+ * under 18 bytes; then neighbours share a mark, which only makes the cursor follow a little
+ * later. */
 #define MARKS (1u << 16)
 
 enum kind { PIPE, SOCKET, FILE_, TERMINAL, DEVICE };
 
 struct mark {
-	uint64_t end;    /* position after the line */
+	uint64_t end; /* position after the line */
 	uint64_t offset;
 };
 
 struct sc_output {
-	int fd;          /* the caller's */
-	int own_fd;      /* our own open of it, not blocking; -1 = none */
+	int fd;     /* the caller's */
+	int own_fd; /* our own open of it, not blocking; -1 = none */
 	enum kind kind;
 	char name[64];
 	struct sc_bytes buf;
-	size_t written;  /* front of buf that is out already */
+	size_t written;    /* front of buf that is out already */
 	uint64_t position; /* bytes out */
 	uint64_t settled;  /* of a file: bytes that were synced */
 	uint64_t taken_offset;
@@ -48,11 +49,13 @@ static int write_error(const struct sc_output *o, int errnum, struct sc_err *err
 
 	sc_err_on(err, "output", o->name);
 	if (errnum == ENOSPC || errnum == EDQUOT)
-		sc_err_next(err, "make room, then run again: nothing that was not written counts as delivered");
+		sc_err_next(err, "make room, then run again: nothing that was not written counts "
+				 "as delivered");
 	return code;
 }
 
-/* A pipe or terminal may be shared with other programs, so O_NONBLOCK must not be set on it: it is opened once more. */
+/* A pipe or terminal may be shared with other programs, so O_NONBLOCK must not be set on it: it is
+ * opened once more. */
 static int open_again(int fd)
 {
 	char path[40];
@@ -69,7 +72,8 @@ int sc_output_open(int fd, const char *name, struct sc_output **ret_output, stru
 	int flags = fcntl(fd, F_GETFL);
 
 	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || fstat(fd, &st) < 0) {
-		int code = sc_err_sys(err, SC_E_IO, flags >= 0 && (flags & O_ACCMODE) == O_RDONLY ? EBADF : errno,
+		int code = sc_err_sys(err, SC_E_IO,
+				      flags >= 0 && (flags & O_ACCMODE) == O_RDONLY ? EBADF : errno,
 				      "cannot write to");
 
 		sc_err_on(err, "output", name);
@@ -85,8 +89,11 @@ int sc_output_open(int fd, const char *name, struct sc_output **ret_output, stru
 	}
 	o->fd = fd;
 	o->own_fd = -1;
-	o->kind = S_ISFIFO(st.st_mode) ? PIPE : S_ISSOCK(st.st_mode) ? SOCKET :
-		  S_ISREG(st.st_mode) ? FILE_ : isatty(fd) ? TERMINAL : DEVICE;
+	o->kind = S_ISFIFO(st.st_mode)   ? PIPE
+		  : S_ISSOCK(st.st_mode) ? SOCKET
+		  : S_ISREG(st.st_mode)  ? FILE_
+		  : isatty(fd)           ? TERMINAL
+					 : DEVICE;
 	if (o->kind == PIPE || o->kind == TERMINAL)
 		o->own_fd = open_again(fd);
 	snprintf(o->name, sizeof(o->name), "%s", name);
@@ -224,7 +231,8 @@ static uint64_t taken_position(const struct sc_output *o)
 	case SOCKET:
 		if (ioctl(o->fd, SIOCOUTQ, &waiting) < 0)
 			return o->position;
-		/* a local socket counts its buffers' overhead too: only "nothing waits" is certain */
+		/* a local socket counts its buffers' overhead too: only "nothing waits" is
+		 * certain */
 		if (waiting > 0)
 			return 0;
 		break;

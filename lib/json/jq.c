@@ -23,7 +23,8 @@ struct words {
 	char first[300];
 };
 
-/* "jq: error: syntax error, ... at <top-level>, line 1:\n(the program)": the first line of the first message. */
+/* "jq: error: syntax error, ... at <top-level>, line 1:\n(the program)": the first line of the
+ * first message. */
 static void take_words(void *arg, jv message)
 {
 	struct words *words = arg;
@@ -66,8 +67,8 @@ static jq_state *compile(const char *text, struct words *words)
 }
 
 /*
- * What libjq has built in; and whether it leaves the size of a number alone, but not of a computed one. Asked once: it
- * costs as much as compiling a program.
+ * What libjq has built in; and whether it leaves the size of a number alone, but not of a computed
+ * one. Asked once: it costs as much as compiling a program.
  */
 static jv probe(void)
 {
@@ -159,8 +160,8 @@ out:
 }
 
 /*
- * libjq reads ~/.jq into every program, where no guard would see its functions: while it compiles, there is no HOME.
- * Returns the old value to put back, or NULL if nothing was changed.
+ * libjq reads ~/.jq into every program, where no guard would see its functions: while it compiles,
+ * there is no HOME. Returns the old value to put back, or NULL if nothing was changed.
  */
 static char *hide_home(void)
 {
@@ -249,7 +250,8 @@ static int take_result(struct sc_jq_run *run, jv result, jv input, struct sc_err
 	return 0;
 }
 
-/* What ended the run: nothing (or halt), or an error with its message. Consumes LAST, which is invalid. */
+/* What ended the run: nothing (or halt), or an error with its message. Consumes LAST, which is
+ * invalid. */
 static int end_of_run(jv last, struct sc_err *err)
 {
 	jv message = jv_invalid_get_msg(last);

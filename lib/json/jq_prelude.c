@@ -1,8 +1,9 @@
 /*
  * json/jq_prelude.c: the definitions that stand before a user's program.
  *
- * They bind before libjq's own: also operators are calls by name (_plus, _equal...) in a jq program. Every builtin of the libjq
- * in use is guarded unless it is known only to move values, so a builtin that a later version adds is guarded, too.
+ * They bind before libjq's own: also operators are calls by name (_plus, _equal...) in a jq
+ * program. Every builtin of the libjq in use is guarded unless it is known only to move values, so
+ * a builtin that a later version adds is guarded, too.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +63,8 @@ static const char operators[] =
 	"def add: reduce .[] as $x (null;.+$x);"
 	"def IN(src): any(src==.;.); def IN(src;s): any(src==s;.);";
 
-/* Builtins that only move values, or look at nothing but kinds, truth and keys; and those defined above. */
+/* Builtins that only move values, or look at nothing but kinds, truth and keys; and those defined
+ * above. */
 static const char *const movers[] = {
 	"all/0",
 	"all/1",
@@ -184,7 +186,8 @@ static int put_arguments(struct sc_bytes *out, int count, unsigned mask, const c
 	return rc == 0 && count ? sc_bytes_putc(out, ')') : rc;
 }
 
-/* NAME is "sort_by/1": another name for libjq's own, then a definition in its place that looks first. */
+/* NAME is "sort_by/1": another name for libjq's own, then a definition in its place that looks
+ * first. */
 static int put_guard(struct sc_bytes *out, const char *name)
 {
 	const char *slash = strchr(name, '/');

@@ -42,7 +42,8 @@ void sc_frame_mask(char *data, size_t len, const unsigned char mask[4], size_t p
 		data[i] ^= (char)key[i & 7];
 }
 
-/* How many bytes the letter at P takes, 0 when it is none (overlong, surrogate, above U+10FFFF, cut). */
+/* How many bytes the letter at P takes, 0 when it is none (overlong, surrogate, above U+10FFFF,
+ * cut). */
 static size_t letter(const unsigned char *p, size_t left)
 {
 	unsigned char low = 0x80, high = 0xbf;
@@ -121,8 +122,8 @@ static int fail(struct sc_frame_reader *r, uint16_t code, struct sc_err *err, co
 static int fail_size(struct sc_frame_reader *r, struct sc_err *err)
 {
 	r->close_code = 1009;
-	sc_err_set(err, SC_E_PROTOCOL, "cannot read a message of",
-		   "it is larger than %zu bytes", r->whole.max);
+	sc_err_set(err, SC_E_PROTOCOL, "cannot read a message of", "it is larger than %zu bytes",
+		   r->whole.max);
 	sc_err_field_int(err, "max_message", (int64_t)r->whole.max);
 	sc_err_next(err, "raise the limit with --max-message");
 	return SC_E_PROTOCOL;

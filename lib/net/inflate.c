@@ -183,7 +183,8 @@ int sc_inflate_message(struct sc_inflate *in, struct sc_span payload, struct sc_
 			rc = run(in, ret_close_code, err);
 			if (rc < 0)
 				return rc;
-			/* A message may hold a final block (RFC 7692, 7.2.3.4); what follows starts a new stream. */
+			/* A message may hold a final block (RFC 7692, 7.2.3.4); what follows starts
+			 * a new stream. */
 			if (rc == 1 && inflateReset(&in->z) != Z_OK) {
 				*ret_close_code = 1011;
 				return sc_err_nomem(err, "cannot inflate a message of");

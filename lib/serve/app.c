@@ -180,7 +180,8 @@ static int tell_ready(struct sc_app *app, struct sc_err *err)
 	return rc;
 }
 
-/* A client is a descriptor, and the usual limit is for programs that have few; failing that, fewer are served. */
+/* A client is a descriptor, and the usual limit is for programs that have few; failing that, fewer
+ * are served. */
 static void raise_limit(void)
 {
 	struct rlimit limit;

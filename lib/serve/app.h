@@ -1,15 +1,18 @@
 /*
  * serve/app.h: what the files of this room share.
  *
- * Owns      the app owns its hosts, a host its stream, log and input; a visit belongs to its connection.
+ * Owns      the app owns its hosts, a host its stream, log and input; a visit belongs to its
+ *           connection.
  * Units     as serve/serve.h.
  * Errors    as serve/serve.h.
  * Safety    the loop's thread.
  * Source    our own.
  *
  * app      the server as a whole (app.c)
- * host     one stream and what feeds it: a log that is followed, or lines from standard input (host.c, input.c)
- * visit    one connection: a subscriber, a publisher, or server-sent events (visit.c, events.c, publish.c)
+ * host     one stream and what feeds it: a log that is followed, or lines from standard input
+ * (host.c, input.c)
+ * visit    one connection: a subscriber, a publisher, or server-sent events (visit.c, events.c,
+ * publish.c)
  */
 #ifndef SC_SERVE_APP_H
 #define SC_SERVE_APP_H
@@ -114,7 +117,8 @@ void sc_publish_message(struct sc_visit *visit, struct sc_span data);
 void sc_publish_writable(struct sc_visit *visit);
 void sc_publish_replies(struct sc_host *host); /* the writer has some */
 
-/* A stream asked for without a WebSocket: fills REPLY, takes the connection when it is a stream answer. */
+/* A stream asked for without a WebSocket: fills REPLY, takes the connection when it is a stream
+ * answer. */
 void sc_events_answer(struct sc_app *app, struct sc_conn *conn, const struct sc_request *request,
 		      struct sc_reply *reply);
 void sc_events_writable(struct sc_visit *visit);

@@ -13,7 +13,8 @@
 
 static void on_input(void *arg, int events);
 
-/* Without room the input is not watched at all: a writer that has left would be told again and again. */
+/* Without room the input is not watched at all: a writer that has left would be told again and
+ * again. */
 static int watch_input(struct sc_host *host, bool on, struct sc_err *err)
 {
 	if (!on) {
@@ -85,7 +86,8 @@ static int take_lines(struct sc_host *host, struct sc_err *err)
 	}
 }
 
-/* The input has ended and its lines are in the stream: once everybody has them the stream ends, and so does a server that has no other. */
+/* The input has ended and its lines are in the stream: once everybody has them the stream ends, and
+ * so does a server that has no other. */
 static void finish(struct sc_host *host)
 {
 	struct sc_stream_stats stats;

@@ -3,8 +3,10 @@
  *
  * Owns      everything it opens, until sc_serve_run returns.
  * Units     bytes, messages, ms as the names say.
- * Errors    SC_E_NOLOG, SC_E_CONFIG, SC_E_IO, SC_E_USAGE (names); a stream that fails while it is served ends the server.
- * Safety    runs a loop of its own in the caller's thread; blocks INT, TERM and HUP for the process.
+ * Errors    SC_E_NOLOG, SC_E_CONFIG, SC_E_IO, SC_E_USAGE (names); a stream that fails while it is
+ *           served ends the server.
+ * Safety    runs a loop of its own in the caller's thread; blocks INT, TERM and HUP for the
+ *           process.
  * Source    man/sc-serve.1, man/sc-wire.7.
  */
 #ifndef SC_SERVE_SERVE_H

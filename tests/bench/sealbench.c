@@ -1,13 +1,15 @@
 /*
- * sealbench: what sealing costs against zstd -3 of the same lines, what reading a segment costs against unpacking them, how long
- * the first row at any offset takes, and what a row takes on disk.
+ * sealbench: what sealing costs against zstd -3 of the same lines, what reading a segment costs
+ * against unpacking them, how long the first row at any offset takes, and what a row takes on disk.
  *
- * Method: rows of six columns in commits of COMMIT rows are cut into segments of 8 MiB. Sealing (checks, minima and maxima, index,
- * fsync) and one zstd stream over all rows (flushed and synced at the same places) take turns, a segment each, both in one thread,
- * into the same folder; so do reading back and unpacking with a count of lines. Opens: each of 2,000 opens a segment and
- * reads the first row at a random offset; nothing is kept open. Usage:
+ * Method: rows of six columns in commits of COMMIT rows are cut into segments of 8 MiB. Sealing
+ * (checks, minima and maxima, index, fsync) and one zstd stream over all rows (flushed and synced
+ * at the same places) take turns, a segment each, both in one thread, into the same folder; so do
+ * reading back and unpacking with a count of lines. Opens: each of 2,000 opens a segment and reads
+ * the first row at a random offset; nothing is kept open. Usage:
  *     sealbench FOLDER [ROWS [COMMIT]]           one JSON line on stdout
- *     sealbench --write FILE [ROWS [COMMIT]]     one segment of such rows, for tests; the lines on stdout
+ *     sealbench --write FILE [ROWS [COMMIT]]     one segment of such rows, for tests; the lines on
+ *     stdout
  */
 #include <zstd.h>
 

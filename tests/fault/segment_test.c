@@ -1,9 +1,10 @@
 /*
- * tests/fault/segment_test.c: each write, sync and allocation of sealing and reading a segment fails in turn.
+ * tests/fault/segment_test.c: each write, sync and allocation of sealing and reading a segment
+ * fails in turn.
  *
- * Method: this program runs itself with SC_FAULT set, for the first call, the second, and so on until the work succeeds. Every run before
- * must end with an error that says what happened, without a crash, and under the sanitizers without a leak. Each call that failed is a
- * test.
+ * Method: this program runs itself with SC_FAULT set, for the first call, the second, and so on
+ * until the work succeeds. Every run before must end with an error that says what happened, without
+ * a crash, and under the sanitizers without a leak. Each call that failed is a test.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,9 @@
 /*
- * tests/fuzz/segment.c: any bytes as a sealed segment, as its index and as a table of commits: no crash, no runaway, and what is
- * handed out holds together.
+ * tests/fuzz/segment.c: any bytes as a sealed segment, as its index and as a table of commits: no
+ * crash, no runaway, and what is handed out holds together.
  *
- * Checksums would keep a fuzzer out, so they are made right: first the index's, then that of each frame.
+ * Checksums would keep a fuzzer out, so they are made right: first the index's, then that of each
+ * frame.
  */
 #include <stdint.h>
 #include <stdlib.h>

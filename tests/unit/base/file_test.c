@@ -59,7 +59,8 @@ TEST(names_of_folders)
 	CHECK_STR(name, "");
 	CHECK_INT(sc_path_base("/a/..b", name, sizeof(name)), 0);
 	CHECK_STR(name, "..b");
-	CHECK_INT(sc_path_base("/a/0123456789012345678901234567890123456789", name, sizeof(name)), -1);
+	CHECK_INT(sc_path_base("/a/0123456789012345678901234567890123456789", name, sizeof(name)),
+		  -1);
 }
 
 TEST(times_as_text)

@@ -1,7 +1,8 @@
 /*
- * A stream, its log and its subscribers against a plain list of rows: random appends, pumps, attaches at any offset, steps with
- * any maximum, spans that were not sent, trims, leaves. Every subscriber must get each row from its start on, once, in order,
- * byte for byte, and be woken whenever it waits for one.
+ * A stream, its log and its subscribers against a plain list of rows: random appends, pumps,
+ * attaches at any offset, steps with any maximum, spans that were not sent, trims, leaves. Every
+ * subscriber must get each row from its start on, once, in order, byte for byte, and be woken
+ * whenever it waits for one.
  */
 #include <ftw.h>
 #include <sys/resource.h>
@@ -392,7 +393,8 @@ static int next_fd(void)
 	return fd;
 }
 
-/* As many replays as descriptors were left, in journals that all end soon: each has to open the next, and the pump as well. */
+/* As many replays as descriptors were left, in journals that all end soon: each has to open the
+ * next, and the pump as well. */
 TEST(replays_share_the_descriptors_that_are_left)
 {
 	struct rlimit was, low;

@@ -1,6 +1,7 @@
 /*
- * Goal: the guards that keep jq from rounding change nothing else. Method: programs of all kinds run without guards, and again
- * with them, which an inexact number in the program brings in; many in one, since libjq is slow to compile.
+ * Goal: the guards that keep jq from rounding change nothing else. Method: programs of all kinds
+ * run without guards, and again with them, which an inexact number in the program brings in; many
+ * in one, since libjq is slow to compile.
  */
 #include "json/jq.h"
 #include "../check.h"
@@ -39,7 +40,8 @@ static bool outcome(const char *before, const struct sc_bytes *program, const ch
 	return true;
 }
 
-/* With guards (which an inexact number in the program brings in) a program does what it does without. */
+/* With guards (which an inexact number in the program brings in) a program does what it does
+ * without. */
 TEST(guards_change_nothing_else)
 {
 	static const char *const programs[] = {

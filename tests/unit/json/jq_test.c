@@ -1,6 +1,7 @@
 /*
- * Goal: jq programs run as in jq, copies keep their bytes, and no number is ever rounded in silence.
- * Method: tables of program, input and results; libjq's own answers where they can be right.
+ * Goal: jq programs run as in jq, copies keep their bytes, and no number is ever rounded in
+ * silence. Method: tables of program, input and results; libjq's own answers where they can be
+ * right.
  */
 #include <jv.h>
 #include <unistd.h>
@@ -588,7 +589,8 @@ TEST(libjq_reads_the_same)
 			check_same(&value, theirs, 0);
 			good++;
 		} else {
-			/* libjq also takes 1. and control characters in strings, and replaces bad escapes */
+			/* libjq also takes 1. and control characters in strings, and replaces bad
+			 * escapes */
 			jv_free(theirs);
 			bad++;
 		}
