@@ -233,7 +233,7 @@ out:
 
 static int refuse(struct sc_err *err, const char *reason)
 {
-	return sc_err_set(err, SC_E_PROTOCOL, "cannot open a WebSocket", "%s", reason);
+	return sc_err_set(err, SC_E_PROTOCOL, "cannot open a WebSocket at", "%s", reason);
 }
 
 static bool accept_ok(const struct sc_link *l, struct sc_span got)
