@@ -33,6 +33,7 @@ done
 unset http_proxy https_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/sc-tests.XXXXXX")
+chmod 711 "$work" # some tests become a user with fewer rights
 declare -A pid_job=()
 passed=0 failed=0 skipped=0
 jobs_max=${SC_TEST_JOBS:-2}
