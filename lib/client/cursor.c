@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -96,6 +97,23 @@ static int lock(struct sc_cursor *c, struct sc_err *err)
 			   "give each consumer a cursor file of its own, or end the other one");
 }
 
+/* It will be replaced by a rename: what is there must be a file, or nothing. */
+static int check_path(const char *path, struct sc_err *err)
+{
+	const char *reason = NULL;
+	struct stat st;
+
+	if (!path[0] || path[strlen(path) - 1] == '/')
+		reason = "that names no file";
+	else if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+		reason = S_ISDIR(st.st_mode) ? "it is a folder" : "it is no regular file";
+	if (!reason)
+		return 0;
+	sc_err_set(err, SC_E_CANTCREAT, "cannot use", "%s", reason);
+	sc_err_on(err, "cursor file", path);
+	return sc_err_next(err, "name a file to keep the offset in");
+}
+
 int sc_cursor_open(const char *path, struct sc_cursor **ret_cursor, struct sc_err *err)
 {
 	struct sc_cursor *c = sc_calloc(1, sizeof(*c));
@@ -105,6 +123,11 @@ int sc_cursor_open(const char *path, struct sc_cursor **ret_cursor, struct sc_er
 	if (!c)
 		return sc_err_nomem(err, "cannot open cursor file");
 	c->lock_fd = -1;
+	rc = check_path(path, err);
+	if (rc < 0) {
+		sc_cursor_close(c);
+		return rc;
+	}
 	c->path = sc_malloc(len + 1);
 	c->lock_path = sc_malloc(len + 6);
 	if (!c->path || !c->lock_path) {

@@ -169,6 +169,13 @@ usage() {
 @test "a cursor that cannot be made, 73" {
 	run -73 --separate-stderr sc-sub --cursor /proc/none/c ws://127.0.0.1:1/t
 	[[ $stderr == "sc-sub: cannot make the folders of cursor file '/proc/none/c': No such file or directory" ]]
+	# found at the start, not at the first save
+	mkdir folder
+	run -73 --separate-stderr sc-sub ws://127.0.0.1:1/t --cursor folder
+	[[ $stderr == "sc-sub: cannot use cursor file 'folder': it is a folder; name a file to keep the offset in" ]]
+	run -73 sc-sub ws://127.0.0.1:1/t --cursor new/
+	run -73 sc-sub ws://127.0.0.1:1/t --cursor /dev/null
+	[[ ! -e folder.lock && ! -e new && -c /dev/null ]]
 }
 
 @test "the cursor of a pipe does not lead a reader that stalls" {
@@ -214,6 +221,15 @@ usage() {
 	[[ $(<c) == 6 ]]
 	run -1 --separate-stderr sc-sub "$url" --cursor c --until-end --exec 'kill -9 $$'
 	[[ ${stderr_lines[-1]} == *": it was ended by signal 9; offsets 7 to 7 are not finished and come again at the next start" && $(<c) == 6 ]]
+}
+
+@test "--exec: ended together with its command, as by Ctrl-C: the signal's status, and the row comes again" {
+	ten
+	start sub setsid sc-sub "$url" --cursor c --offset earliest --exec 'test $SC_OFFSET != 3 || { touch there; sleep 60; }'
+	wait_for test -e there
+	kill -TERM -- "-$pid"
+	await sub
+	[[ $ended == 143 && $(<c) == 2 && ! -s sub.err ]]
 }
 
 @test "--exec-rows: several lines for one run" {
