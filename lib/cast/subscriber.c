@@ -75,10 +75,20 @@ uint64_t sc_subscriber_backlog(const struct sc_subscriber *sub)
 {
 	const struct sc_ring_at *head = sc_ring_head(sub->stream->ring);
 
+	if (!sub->was_live)
+		return 0; /* a replay is never dropped for being long: it counts only once it had caught up */
 	if (sub->place == SC_PLACE_RING)
 		return head->number - sub->at.number;
-	/* A replay is never dropped for being long: it counts only once it had caught up. */
-	return sub->was_live && head->last >= sub->want ? head->last + 1 - sub->want : 0;
+	return head->last >= sub->want ? head->last + 1 - sub->want : 0;
+}
+
+/* A replay may come into a ring that holds more than the limit: it is not slow before it was within it. */
+static void caught_up(struct sc_subscriber *sub)
+{
+	uint64_t limit = sub->stream->settings.max_backlog;
+
+	if (!limit || sc_ring_head(sub->stream->ring)->number - sub->at.number <= limit)
+		sub->was_live = true;
 }
 
 bool sc_subscriber_check(struct sc_subscriber *sub)
@@ -162,7 +172,7 @@ static enum where locate(struct sc_subscriber *sub)
 	if (!sc_ring_find(stream->ring, sub->want, &sub->at))
 		return IN_LOG;
 	sub->place = SC_PLACE_RING;
-	sub->was_live = true;
+	caught_up(sub);
 	sc_subscriber_let_go(sub);
 	return IN_RING;
 }
@@ -335,6 +345,7 @@ static enum sc_next filter_ring(struct sc_subscriber *sub, struct filter *f, siz
 			sub->at = at;
 	}
 	if (!f->count && at.pos == sc_ring_head(stream->ring)->pos) {
+		caught_up(sub);
 		sc_subscriber_idle(sub, true);
 		return SC_NEXT_IDLE;
 	}
@@ -504,6 +515,7 @@ void sc_subscriber_sent(struct sc_subscriber *sub)
 		break;
 	case SC_PENDING_RING:
 		sub->at = sub->pending_at;
+		caught_up(sub);
 		break;
 	case SC_PENDING_LOG:
 		sub->want = sub->pending_want;
@@ -565,8 +577,10 @@ void sc_subscriber_sent_part(struct sc_subscriber *sub, size_t bytes)
 		sub->at.pos += at;
 		sub->at.number += count;
 		sub->at.last = last;
+		caught_up(sub);
 	} else {
 		skip_matches(sub, count);
+		caught_up(sub);
 	}
 	stats->messages_out += count;
 	stats->bytes_out += at;

@@ -606,6 +606,44 @@ TEST(the_backlog_to_the_message)
 	close_model();
 }
 
+/* A ring may hold more than the limit: who comes into it from a replay is not slow yet. */
+TEST(a_replay_counts_once_it_had_caught_up)
+{
+	struct sc_target target = { .has_offset = true, .offset = 1 };
+	struct sc_refusal refusal;
+	struct sc_span frames;
+	struct sc_err err;
+	struct consumer *c = &m.subs[0];
+	int wait;
+
+	seed = 78;
+	open_model(1 << 20, 1, 10, true);
+	for (int i = 0; i < 10; i++) {
+		append(10);
+		while (sc_stream_pump(m.stream, 1 << 20, &wait, &err) == 1)
+			;
+	}
+	CHECK_OK(sc_stream_attach(m.stream, &target, c, &c->sub, &refusal, &err), &err);
+	c->next = 1;
+	CHECK_INT(sc_subscriber_next(c->sub, 1, &frames, &err), SC_NEXT_DATA);
+	for (int i = 0; i < 100; i++) {
+		check_frames(c, frames);
+		sc_subscriber_sent(c->sub);
+		sc_stream_tick(m.stream);
+		CHECK_INT(sc_subscriber_next(c->sub, 1, &frames, &err), SC_NEXT_DATA);
+	}
+	check_frames(c, frames);
+	sc_subscriber_sent(c->sub);
+	CHECK_INT(sc_subscriber_next(c->sub, 1, &frames, &err), SC_NEXT_IDLE);
+	append(11);
+	while (sc_stream_pump(m.stream, 1 << 20, &wait, &err) == 1)
+		;
+	sc_stream_tick(m.stream);
+	CHECK_INT(sc_subscriber_next(c->sub, 1, &frames, &err), SC_NEXT_CLOSE);
+	CHECK_INT(sc_subscriber_close(c->sub)->code, 4429);
+	close_model();
+}
+
 TEST(greetings_and_refusals)
 {
 	struct sc_target target = { .has_offset = true };
