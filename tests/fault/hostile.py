@@ -578,6 +578,7 @@ def stalled_beyond_the_backlog(folder):
         before = w.memory()
         w.append(12000, 1000)
         until(lambda: w.stats()["dropped_slow"] == 1 or w.good.fault, "the slow one is dropped")
+        until(lambda: len(w.good.lines) > 12000 or w.good.fault, "the others have them all")
         check(not w.good.fault, w.good.fault)
         got, last = p.next(), None
         while got and got[0] != CLOSE:
@@ -804,6 +805,19 @@ def tls_and_hostile(folder):
         def fds():
             return len(os.listdir(f"/proc/{server.pid}/fd"))
 
+        def secure_one(data):
+            s = context.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="localhost")
+            s.sendall(data)
+            return s
+
+        first = secure_one(upgrade("/s"))
+        seen = b""
+        while b"[" not in seen:   # by now the server has the journal open
+            part = first.recv(65536)
+            check(part, "no rows over TLS")
+            seen += part
+        first.close()
+        w.others_served()
         files = fds()
         peers = [Peer(port) for _ in range(40)]
         hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(256)) * 2
@@ -811,14 +825,11 @@ def tls_and_hostile(folder):
             p.send((b"", hello[:50], b"\0" * 3000, ask(), hello)[i % 5])
         secure = []
         for _ in range(10):
-            s = context.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="localhost")
-            s.sendall(upgrade("/s?offset=1"))
-            check(s.recv(100).startswith(b"HTTP/1.1 101"), "no upgrade over TLS")
-            secure.append(s)   # and it never reads again
+            secure.append(secure_one(upgrade("/s?offset=1")))   # and it never reads again
+            check(secure[-1].recv(100).startswith(b"HTTP/1.1 101"), "no upgrade over TLS")
         w.append(6000, 1000)
         until(lambda: fds() <= files, "all are cut")
-        s = context.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="localhost")
-        s.sendall(ask("/healthz"))
+        s = secure_one(ask("/healthz"))
         check(s.recv(100).startswith(b"HTTP/1.1 200"), "it does not serve any more")
         s.close()
         for p in peers + secure:
