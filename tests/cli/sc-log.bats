@@ -245,6 +245,26 @@ rows() { # rows FROM TO: {"n":FROM} ...
 	[[ $(sc-log read t | wc -l) == 3 ]]
 }
 
+@test "create, by several at once: one makes the log, the others are refused with 73" {
+	local round i ids done_ones
+
+	for round in 1 2 3 4 5 6 7 8; do
+		ids=() done_ones=0
+		for i in 1 2 3 4; do
+			sc-log create "t$round" 2>>refused 3>&- &
+			ids+=($!)
+		done
+		for i in "${ids[@]}"; do
+			if wait "$i"; then
+				done_ones=$((done_ones + 1))
+			fi
+		done
+		[[ $done_ones == 1 ]]
+		[[ $(echo 1 | sc-log append "t$round") == '[1,1]' ]]
+	done
+	[[ $(sort -u refused | sed 's/t[0-9]/T/' | sort -u) == "sc-log: cannot create log 'T': it exists already; choose another name" ]]
+}
+
 @test "a stop while nobody takes the output: the end all the same, at once with the second signal" {
 	sc-log create t
 	rows 1 100000 | sc-log append --quiet t
