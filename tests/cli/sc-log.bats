@@ -195,11 +195,17 @@ rows() { # rows FROM TO: {"n":FROM} ...
 	[[ $(sc-log read t --from 19 --to 1000 | wc -l) == 2 ]]
 	[[ -z $(sc-log read t --from 21) ]]
 	run -79 --separate-stderr sc-log read t --from 22
-	[[ $stderr == *22*21* ]]
+	[[ $stderr == "sc-log: cannot read log 't': offset 22 is ahead of the end, 21; start at 21 to get what comes next" ]]
+	run -79 --separate-stderr sc-log trim t --before 22
+	[[ $stderr == "sc-log: cannot trim log 't': offset 22 is ahead of the end, 21; give an offset up to that one" ]]
 	run -79 --separate-stderr sc-log read --json t --from 22
 	[[ $(jq -r '.why, .end_offset' <<<"${stderr_lines[-1]}") == $'ahead\n21' ]]
 	run -64 sc-log read t --last 3 --from 2
 	run -64 sc-log read t --payload --times
+	run -64 --separate-stderr sc-log read t --from 5 --to 4
+	[[ $stderr == 'sc-log: cannot read: --to is before --from' ]]
+	run -64 sc-log read t --since 1h --until 2h
+	[[ $(sc-log read t --from 5 --to 5) == '[5,{"n":5}]' ]]
 }
 
 @test "--times and --where" {
@@ -209,6 +215,9 @@ rows() { # rows FROM TO: {"n":FROM} ...
 	[[ $(sc-log read t --where '.n > 8') == $'[9,{"n":9}]\n[10,{"n":10}]' ]]
 	[[ $(sc-log read t --where 'select(.n == 3)' --count 1) == '[3,{"n":3}]' ]]
 	run -78 --separate-stderr sc-log read t --where '.n >'
+	# a program without end is stopped, and it is the program's fault, not ours
+	run -65 --separate-stderr sc-log read t --where 'range(infinite) | "a longer string, many times"'
+	[[ $stderr == *"row '1': its results of one input are more than "* ]]
 }
 
 @test "--follow prints new rows, also those of other processes, and ends with its reader" {
