@@ -231,7 +231,7 @@ static int take_result(struct sc_jq_run *run, jv result, jv input, struct sc_err
 	int rc = sc_jq_print(run, result, &run->results, err);
 
 	if (rc == SC_E_NOMEM && run->results.full)
-		return sc_err_set(err, SC_E_NOMEM, RUNNING,
+		return sc_err_set(err, SC_E_DATA, RUNNING,
 				  "its results of one input are more than %u bytes",
 				  SC_JQ_RESULTS_MAX);
 	if (rc < 0)

@@ -4,8 +4,8 @@
  * Owns      a program until sc_jq_free; results are borrowed during the callback.
  * Units     none.
  * Errors    SC_E_CONFIG: the program does not compile (jq's words). SC_E_DATA: it failed on this
- *           input, or it would have rounded a number, which is named; nothing was emitted then.
- *           SC_E_NOMEM: results are over SC_JQ_RESULTS_MAX.
+ *           input, its results are over SC_JQ_RESULTS_MAX, or it would have rounded a number,
+ *           which is named; nothing was emitted then.
  * Safety    one thread a program. Compile before other threads start: libjq reads the environment.
  * Source    jq 1.6 manual; streamcast-wire 8.2; man/sc.7, "JQ PROGRAMS".
  *
