@@ -4,6 +4,7 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -187,6 +188,131 @@ TEST(conditions_hold_within_one_tick)
 	CHECK_INT(sc_store_put(store, "k", "2", 1, "", NULL, &err), SC_E_USAGE);
 	CHECK_INT(sc_store_put(store, "k", "2", 1, "a\r\nb", NULL, &err), SC_E_USAGE);
 	CHECK_INT(holds("k", "1"), 1);
+}
+
+/* A version that is later has the later time, whatever the clock says: so no etag comes twice. */
+TEST(versions_do_not_go_back_in_time)
+{
+	struct timespec ahead[2] = { { 0, UTIME_OMIT },
+				     { (time_t)(sc_wall_us() / 1000000 + 3600), 999999999 } };
+	struct sc_store_info before, after;
+	char path[100];
+
+	begin();
+	empty();
+	CHECK_OK(sc_store_put(store, "k", "0", 1, NULL, NULL, &err), &err);
+	snprintf(path, sizeof(path), "%s/k", root);
+	CHECK(utimensat(AT_FDCWD, path, ahead, 0) == 0);
+	CHECK_OK(sc_store_head(store, "k", &before, &err), &err);
+	CHECK_OK(sc_store_put(store, "k", "1", 1, before.etag, &after, &err), &err);
+	CHECK(after.modified_us > before.modified_us);
+	CHECK_OK(sc_store_head(store, "k", &before, &err), &err);
+	CHECK_STR(after.etag, before.etag);
+}
+
+/* Threads that all want the same, each with its own handle. */
+#define RIVALS 4
+#define ROUNDS 40
+
+static pthread_barrier_t barrier;
+static int created[ROUNDS];
+
+static void *create_rounds(void *arg)
+{
+	struct sc_store *own = NULL;
+	char key[32], *words = arg;
+
+	if (sc_store_open(url, NULL, &own, NULL) < 0)
+		return "cannot open";
+	for (int i = 0; i < ROUNDS; i++) {
+		int rc;
+
+		snprintf(key, sizeof(key), "race-%d", i);
+		pthread_barrier_wait(&barrier);
+		rc = sc_store_put(own, key, words, strlen(words), SC_STORE_ABSENT, NULL, NULL);
+		if (rc == 0)
+			__atomic_add_fetch(&created[i], 1, __ATOMIC_RELAXED);
+		else if (rc != SC_E_BUSY)
+			words = "another error";
+	}
+	sc_store_close(own);
+	return words == arg ? NULL : words;
+}
+
+static void *count_up(void *arg)
+{
+	struct sc_store *own = NULL;
+	struct sc_store_info info;
+	struct sc_bytes data;
+	void *result = NULL;
+
+	(void)arg;
+	if (sc_store_open(url, NULL, &own, NULL) < 0)
+		return "cannot open";
+	sc_bytes_init(&data, 100);
+	for (int done = 0; done < ROUNDS / 2 && !result;) {
+		char digits[24];
+		uint64_t value = 0;
+		int rc = sc_store_get(own, "count", &data, &info, NULL);
+
+		if (rc == SC_E_BUSY) /* replaced between two reads of it */
+			continue;
+		if (rc < 0 || !sc_u64_parse(sc_span(data.data, data.len), &value)) {
+			result = "cannot read";
+			break;
+		}
+		rc = sc_store_put(own, "count", digits, sc_u64_digits(digits, value + 1), info.etag,
+				  NULL, NULL);
+		done += rc == 0;
+		if (rc < 0 && rc != SC_E_BUSY)
+			result = "cannot put";
+	}
+	sc_bytes_done(&data);
+	sc_store_close(own);
+	return result;
+}
+
+static void together(void *(*run)(void *arg))
+{
+	static char words[RIVALS][8];
+	pthread_t ids[RIVALS];
+
+	CHECK(pthread_barrier_init(&barrier, NULL, RIVALS) == 0);
+	for (int i = 0; i < RIVALS; i++) {
+		snprintf(words[i], sizeof(words[i]), "by %d", i);
+		CHECK(pthread_create(&ids[i], NULL, run, words[i]) == 0);
+	}
+	for (int i = 0; i < RIVALS; i++) {
+		void *wrong;
+
+		pthread_join(ids[i], &wrong);
+		if (wrong)
+			FAIL("a rival: %s", (char *)wrong);
+	}
+	pthread_barrier_destroy(&barrier);
+}
+
+TEST(of_those_who_create_one_does)
+{
+	begin();
+	empty();
+	memset(created, 0, sizeof(created));
+	together(create_rounds);
+	for (int i = 0; i < ROUNDS; i++)
+		CHECK_INT(created[i], 1);
+	CHECK_INT(hidden(root), 0);
+}
+
+TEST(of_those_who_replace_a_version_one_does)
+{
+	char want[24];
+
+	begin();
+	empty();
+	CHECK_OK(sc_store_put(store, "count", "0", 1, NULL, NULL, &err), &err);
+	together(count_up);
+	snprintf(want, sizeof(want), "%d", RIVALS * (ROUNDS / 2));
+	CHECK_INT(holds("count", want), 1);
 }
 
 TEST(a_file_that_is_shorter_than_said_is_refused)
