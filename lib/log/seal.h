@@ -27,6 +27,7 @@ struct sc_sealed {
 	uint64_t rows_before, bytes_before; /* appended to the log before its first row */
 	uint64_t file_bytes;      /* 0: not known, in a dry run */
 	int64_t first_us, last_us;
+	uint64_t schema;          /* a hash of it: the same for the same schema */
 };
 /* Those that the log holds at one moment, from the lowest. A result other than 0 ends it and is returned. */
 int sc_log_segments(struct sc_log *log, int (*each)(void *arg, const struct sc_sealed *segment), void *arg,
