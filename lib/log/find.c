@@ -66,6 +66,7 @@ static int spot_from_files(struct sc_log *log, uint64_t offset, struct sc_spot *
 		if (rc == 0)
 			sc_tier_note(sc_segment_info(tier->segment), &spot->segment);
 		spot->sealed = true;
+		spot->begin = tiers.items[i].first;
 		sc_tier_close(tier);
 		sc_tier_list_done(&tiers);
 		return rc < 0 ? rc : 1;
@@ -79,6 +80,7 @@ static int spot_from_files(struct sc_log *log, uint64_t offset, struct sc_spot *
 			name = names.items[i];
 	sc_journal_list_done(&names);
 	spot->sealed = false;
+	spot->begin = name;
 	if (!name)
 		return 0;
 	rc = sc_find_anchor(log, name, &spot->place, NULL, err);
@@ -117,7 +119,7 @@ static int segment_at(struct sc_kv_txn *txn, uint64_t offset, struct sc_sealed *
 }
 
 /* The last known block at or before OFFSET, or the first of all: 1, 0. */
-static int block_at(struct sc_kv_txn *txn, uint64_t offset, struct sc_place *place,
+static int block_at(struct sc_kv_txn *txn, uint64_t offset, struct sc_spot *spot,
 		    struct sc_err *err)
 {
 	struct sc_kv_cursor *cursor = NULL;
@@ -129,8 +131,10 @@ static int block_at(struct sc_kv_txn *txn, uint64_t offset, struct sc_place *pla
 	rc = sc_kv_cursor_floor(cursor, sc_u64_key(&offset), &key, &value, err);
 	if (rc == 0)
 		rc = sc_kv_cursor_move(cursor, SC_KV_FIRST, &key, &value, err);
-	if (rc == 1)
-		rc = entry_copy(value, place, sizeof(*place), err);
+	if (rc == 1) {
+		memcpy(&spot->begin, key.data, sizeof(spot->begin));
+		rc = entry_copy(value, &spot->place, sizeof(spot->place), err);
+	}
 	sc_kv_cursor_close(cursor);
 	return rc;
 }
@@ -150,9 +154,10 @@ int sc_find_spot(struct sc_log *log, uint64_t offset, struct sc_spot *ret_spot, 
 	if (rc < 0)
 		return rc;
 	rc = segment_at(txn, offset, &spot.segment, err);
+	spot.begin = spot.segment.first;
 	if (rc == 0) {
 		spot.sealed = false;
-		rc = block_at(txn, offset, &spot.place, err);
+		rc = block_at(txn, offset, &spot, err);
 	}
 	sc_kv_abort(&txn);
 out:

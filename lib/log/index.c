@@ -240,13 +240,13 @@ static int check_index(struct sc_log *log, const struct record *record, struct s
 		return rc;
 	if (state.floor < log->settings.floor.offset)
 		return 0; /* a trim died between log.json and the index, or the index was restored */
-	if (log->mode != SC_LOG_APPEND)
-		return 1;
-	rc = index_is_behind(log, &state, err);
-	if (rc != 0)
-		return rc < 0 ? rc : 0;
+	if (log->mode == SC_LOG_APPEND) {
+		rc = index_is_behind(log, &state, err);
+		if (rc != 0)
+			return rc < 0 ? rc : 0;
+	}
 	if (state.change > record->state.change) {
-		/* a process died between the commit and its publication */
+		/* a process died between the commit and its publication; whoever commits waits for our lock */
 		rc = publish(log, &state, err);
 		if (rc < 0)
 			return rc;

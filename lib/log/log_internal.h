@@ -245,6 +245,7 @@ int sc_tier_sync(const struct sc_log *log, struct sc_err *err);
  */
 struct sc_spot {
 	bool sealed;
+	uint64_t begin;           /* offset of its first row; above OFFSET: there is a gap, or what was there was given up */
 	struct sc_sealed segment; /* sealed */
 	struct sc_place place;    /* else */
 };

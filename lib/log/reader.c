@@ -110,6 +110,18 @@ static int seek(struct sc_reader *reader, struct sc_state *state, struct sc_err 
 	if (reader->offset < state->next)
 		rc = sc_find_spot(reader->log, reader->offset, &spot, err);
 	while (rc == 1) {
+		if (spot.begin > reader->offset) {
+			/*
+			 * a gap of a mirror, or a trim that died before it published its floor:
+			 * log.json had it before anything went
+			 */
+			rc = sc_settings_refresh(reader->log, err);
+			if (rc == 0 && reader->offset < reader->log->settings.floor.offset)
+				rc = refuse(reader, "evicted", reader->log->settings.floor.offset,
+					    "earliest", err);
+			if (rc < 0)
+				break;
+		}
 		rc = spot.sealed ? enter_tier(reader, &spot.segment, err)
 				 : enter(reader, state, spot.place.journal, spot.place.at, err);
 		if (rc != SC_E_NOLOG)
