@@ -488,7 +488,10 @@ int sc_index_rebuild(struct sc_log *log, struct sc_err *err)
 		return rc;
 	}
 	log->state_writable = true;
-	return publish(log, &r.state, err);
+	rc = publish(log, &r.state, err);
+	if (rc == 0)
+		sc_recover_sweep(log, &r);
+	return rc;
 }
 
 int sc_index_redo(struct sc_log *log, struct sc_err *err)
@@ -502,11 +505,26 @@ int sc_index_redo(struct sc_log *log, struct sc_err *err)
 	return rc;
 }
 
+/* Under our own lock: as it was before the transaction, whatever became of index.state. */
+static int locked_state(struct sc_log *log, struct sc_state *ret_state, struct sc_err *err)
+{
+	struct sc_kv_txn *txn = NULL;
+	int rc = sc_kv_read(log->kv, &txn, err);
+
+	if (rc == 0)
+		rc = kv_state(txn, ret_state, err);
+	sc_kv_abort(&txn);
+	return rc;
+}
+
 int sc_index_now(struct sc_log *log, struct sc_state *ret_state, struct sc_err *err)
 {
 	struct record r;
 	struct stat st;
 	int rc;
+
+	if (log->locked)
+		return locked_state(log, ret_state, err);
 
 	for (int i = 0; i < 3; i++) {
 		if (log->state_fd >= 0 && fstat(log->state_fd, &st) == 0 && st.st_nlink > 0 &&
@@ -576,6 +594,7 @@ int sc_index_begin(struct sc_log *log, struct sc_kv_txn **ret_txn, struct sc_sta
 				sc_kv_reap(log->kv); /* dead readers would make the index grow */
 			*ret_txn = txn;
 			*ret_state = state;
+			log->locked = true;
 			return 0;
 		}
 		sc_index_abort(log, &txn);
@@ -610,6 +629,7 @@ int sc_index_end(struct sc_log *log, struct sc_kv_txn **txn, const struct sc_sta
 	int rc;
 
 	changed.change++;
+	log->locked = false;
 	rc = sc_kv_put(*txn, SC_T_STATE, STATE_KEY, sc_span((const char *)state, sizeof(*state)),
 		       err);
 
@@ -663,5 +683,6 @@ int sc_index_forget(struct sc_kv_txn *txn, int table, uint64_t offset, uint64_t 
 void sc_index_abort(struct sc_log *log, struct sc_kv_txn **txn)
 {
 	sc_kv_abort(txn);
+	log->locked = false;
 	unlock(log);
 }

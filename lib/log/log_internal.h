@@ -68,7 +68,7 @@ struct sc_state {
 	uint64_t last;            /* last row ever appended; 0 = none */
 	int64_t first_us, last_us;
 	uint64_t sparse_at;       /* position of the newest look-up entry in the journal */
-	uint64_t suspect;         /* a sync failed: verify, and go on in a new journal */
+	uint64_t suspect;         /* a sync failed, or a seal wants it: go on in a new journal */
 	struct sc_hash hash;      /* of the last block */
 	uint64_t change;          /* rises with every transaction */
 	/* the sealed tier: what is in the table of segments */
@@ -102,6 +102,7 @@ struct sc_log {
 	struct sc_kv *kv;         /* NULL: this user cannot write the index; look-ups use the files */
 	int state_fd;             /* index.state; -1: no index of this boot, and we may not make one */
 	bool state_writable;
+	bool locked;              /* between sc_index_begin and its end: the index stays the one that is open */
 	bool recovering;          /* look-ups see the files as they are */
 	struct sc_state scanned;  /* then this was found in the files */
 	/* appending */
@@ -183,6 +184,8 @@ struct sc_recovery {
 int sc_recover(struct sc_log *log, struct sc_recovery *r, struct sc_err *err);
 /* After a recovery that may be built upon: what was found is made sure to be on disk. */
 int sc_recover_settle(struct sc_log *log, const struct sc_recovery *r, struct sc_err *err);
+/* Remove what a seal, a compaction or a trim left that died; when the new index is in place, so that no reader looks there. */
+void sc_recover_sweep(struct sc_log *log, const struct sc_recovery *r);
 
 /* index.c */
 int sc_index_open(struct sc_log *log, struct sc_err *err);

@@ -534,24 +534,40 @@ out:
 	return rc;
 }
 
-/* What a seal, a compaction or a trim left that died before it removed it: best effort, since it is in nobody's way. */
-static void sweep(struct sc_log *log, const struct sc_recovery *r)
+/* Does one of the index's segments hold all of it, and is not it? Or is it below the floor? */
+static bool is_spare(const struct sc_tier_name *n, const struct sc_sealed *items, size_t count, uint64_t floor)
+{
+	for (size_t i = 0; i < count; i++)
+		if (items[i].first <= n->first && items[i].last >= n->last)
+			return items[i].first != n->first || items[i].last != n->last;
+	return n->last < floor;
+}
+
+/*
+ * Best effort, since it is in nobody's way. The index says what is held, not a new look at the folder: a compaction may be giving
+ * its file a name just now.
+ */
+void sc_recover_sweep(struct sc_log *log, const struct sc_recovery *r)
 {
 	struct sc_tier_names tiers = { NULL, 0, 0 };
 	struct sc_names names = { NULL, 0 };
+	struct sc_sealed *items = NULL;
+	size_t count = 0;
 	char path[PATH_MAX];
 
-	if (log->tolerant || sc_tier_list(log, &tiers, NULL) < 0)
+	if (log->tolerant || !r->state.segments || sc_tier_list(log, &tiers, NULL) < 0)
 		return;
-	for (size_t i = 0; i < tiers.count; i++)
-		if (tiers.items[i].covered || tiers.items[i].last < r->state.floor)
-			sc_tier_remove(log, tiers.items[i].first, tiers.items[i].last, NULL);
+	if (sc_tier_all(log, &items, &count, NULL) == 0 && tiers.count > count)
+		for (size_t i = 0; i < tiers.count; i++)
+			if (is_spare(&tiers.items[i], items, count, r->state.floor))
+				sc_tier_remove(log, tiers.items[i].first, tiers.items[i].last, NULL);
 	if (sc_journal_list(log, &names, NULL, NULL) == 0) {
 		for (size_t i = 0; i < names.count && names.items[i] <= r->sealed_last; i++) {
 			sc_journal_path(log, names.items[i], path);
 			sc_sys_unlink(path);
 		}
 	}
+	free(items);
 	sc_journal_list_done(&names);
 	sc_tier_list_done(&tiers);
 }
@@ -595,9 +611,7 @@ int sc_recover_settle(struct sc_log *log, const struct sc_recovery *r, struct sc
 		rc = sc_sync_dir(path, err);
 	}
 	if (rc == 0)
-		rc = sc_tier_sync(log, err); /* what covers the rest is on disk before that goes */
-	if (rc == 0)
-		sweep(log, r);
+		rc = sc_tier_sync(log, err); /* what covers others is on disk before these go */
 	if (rc < 0)
 		sc_journal_close(log);
 	return rc;

@@ -117,25 +117,41 @@ static int all_is_due(struct sc_log *log, const struct plan *p, const struct sc_
 	return found.block.appended_us <= now_us - o->age_us;
 }
 
-/* The journal in use, if it still is, becomes a finished one. */
+/* Under the lock: is ACTIVE in use still, and worth ending? */
+static bool may_end(const struct sc_state *state, const struct journal *active)
+{
+	return state->journal == active->name && state->journal != state->next;
+}
+
+/*
+ * The journal in use, if it still is, becomes a finished one. First everybody is told that the next row goes to a new journal:
+ * should we die when that was made and not yet known, nobody may go on in the old one.
+ */
 static int end_active(struct sc_seal *seal, const struct journal *active, struct sc_err *err)
 {
 	struct sc_kv_txn *txn = NULL;
 	struct sc_state state;
-	int rc = sc_seal_begin(seal, &txn, &state, err);
+	int rc = 0;
 
-	if (rc < 0)
-		return rc;
-	if (state.journal != active->name || state.journal == state.next) {
-		sc_index_abort(seal->log, &txn);
-		return 0;
+	for (bool ended = false; rc == 0 && !ended;) {
+		rc = sc_seal_begin(seal, &txn, &state, err);
+		if (rc < 0)
+			return rc;
+		if (!may_end(&state, active)) {
+			sc_index_abort(seal->log, &txn);
+			return 0;
+		}
+		ended = state.suspect; /* a rebuild in between forgets what was told */
+		if (!ended)
+			state.suspect = 1;
+		else
+			rc = sc_journal_rotate(seal->log, txn, &state, err);
+		if (rc == 0)
+			rc = sc_index_end(seal->log, &txn, &state, 0, err);
+		else
+			sc_index_abort(seal->log, &txn);
+		sc_seal_ended(seal);
 	}
-	rc = sc_journal_rotate(seal->log, txn, &state, err);
-	if (rc == 0)
-		rc = sc_index_end(seal->log, &txn, &state, 0, err);
-	else
-		sc_index_abort(seal->log, &txn);
-	sc_seal_ended(seal);
 	seal->report.rotated = seal->report.rotated || rc == 0;
 	return rc;
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -249,7 +250,10 @@ static int in_child(enum what what, enum how h, long nth, int out)
 
 static void every_call(enum what what, enum how h)
 {
-	long nth = 1, total = 0;
+	static long nth, total; /* static: longjmp leaves them alone */
+
+	nth = 1;
+	total = 0;
 
 	prepare(what);
 	do {
@@ -314,4 +318,148 @@ TEST(removal_dies_at_every_call)
 TEST(removal_fails_at_every_call)
 {
 	every_call(REMOVE, FAIL_ONCE);
+}
+
+/* Appenders, sealers and readers at once, killed at random; the index is deleted under them now and then. */
+#define WRITERS 2
+#define SEALERS 2
+#define PROCESSES (WRITERS + SEALERS + 1)
+
+static void appender(int out)
+{
+	struct sc_log *log = open_log(SC_LOG_APPEND);
+	struct sc_log_commit commit;
+
+	for (;;) {
+		uint64_t last;
+
+		CHECK_OK(append_n(log, 1, (size_t)random() % 60 + 1, &commit), &err);
+		last = commit.last;
+		CHECK(syscall(SYS_write, out, &last, sizeof(last)) == sizeof(last));
+	}
+}
+
+static void sealer(void)
+{
+	struct sc_log *log = open_log(SC_LOG_APPEND);
+
+	for (;;) {
+		struct sc_seal_options o = { .target = 4096u << random() % 5, .force = random() % 3 == 0, .every = random() % 2 };
+		struct sc_seal *seal = NULL;
+		int rc = sc_seal_open(log, false, &seal, &err);
+
+		if (rc == SC_E_BUSY)
+			continue;
+		CHECK_OK(rc, &err);
+		CHECK_OK(sc_seal_run(seal, &o, &err), &err);
+		CHECK_OK(sc_seal_compact(seal, &o, &err), &err);
+		sc_seal_close(seal);
+	}
+}
+
+/* Reads all again and again: without a gap, each row once. */
+static void reader(void)
+{
+	struct sc_log *log = open_log(SC_LOG_READ);
+
+	for (;;) {
+		struct sc_reader *r = NULL;
+		struct sc_run run;
+		uint64_t next = 1;
+		int rc;
+
+		CHECK_OK(sc_reader_open(log, 1, &r, &err), &err);
+		while ((rc = sc_reader_next(r, 0, &run, &err)) == 1) {
+			CHECK(run.first == next && run.last - run.first + 1 == run.rows);
+			next = run.last + 1;
+		}
+		CHECK_OK(rc, &err);
+		sc_reader_close(r);
+	}
+}
+
+static pid_t start(int i, int out)
+{
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (setjmp(sc_test_out))
+		_exit(1); /* a check failed, and said so */
+	srandom((unsigned)getpid());
+	if (i < WRITERS)
+		appender(out);
+	else if (i < WRITERS + SEALERS)
+		sealer();
+	else
+		reader();
+	_exit(0);
+}
+
+static uint64_t drain(int fd, uint64_t acked)
+{
+	uint64_t value;
+
+	while (read(fd, &value, sizeof(value)) == sizeof(value))
+		acked = value > acked ? value : acked;
+	return acked;
+}
+
+TEST(all_at_once_and_killed)
+{
+	int rounds = getenv("SC_ROUNDS") ? atoi(getenv("SC_ROUNDS")) : 30;
+	pid_t pids[PROCESSES] = { 0 };
+	struct sc_log_proof proof, sealed;
+	struct sc_log_state state;
+	struct sc_log *log;
+	uint64_t acked = 0;
+	int pair[2], status;
+	bool wrong = false; /* a process found something, and said what */
+
+	log_new(8 << 10);
+	CHECK(pipe(pair) == 0);
+	sc_set_nonblock(pair[0], true);
+	srandom((unsigned)time(NULL));
+	for (int round = 0; round < rounds; round++) {
+		for (int i = 0; i < PROCESSES && !wrong; i++)
+			if (!pids[i])
+				pids[i] = start(i, pair[1]);
+		for (long us = 10000 + random() % 60000; us > 0; us -= 1000) {
+			usleep(1000);
+			acked = drain(pair[0], acked);
+		}
+		if (round % 8 == 5)
+			unlink(in_log("index.state")); /* then nobody trusts the rest, and it is made again */
+		for (int i = 0; i < PROCESSES; i++) {
+			if (!pids[i] || (round + 1 < rounds && !wrong && random() % 2))
+				continue;
+			kill(pids[i], SIGKILL);
+			waitpid(pids[i], &status, 0);
+			pids[i] = 0;
+			wrong = wrong || !WIFSIGNALED(status);
+		}
+		acked = drain(pair[0], acked);
+	}
+	close(pair[0]);
+	close(pair[1]);
+	CHECK(!wrong);
+	CHECK_OK(sc_log_verify(log_path, 0, 0, &proof, &err), &err);
+	CHECK_INT(proof.first, 1);
+	CHECK_INT(proof.rows, proof.last);
+	CHECK(proof.last >= acked);
+	log = open_log(SC_LOG_APPEND);
+	CHECK_OK(act(log, SEAL), &err);
+	CHECK_OK(sc_log_state(log, &state, &err), &err);
+	CHECK_INT(state.journals, 1);
+	CHECK_INT(state.sealed_rows, proof.rows);
+	sc_log_close(log);
+	drop_index();
+	CHECK_OK(sc_log_verify(log_path, 0, 0, &sealed, &err), &err);
+	CHECK_STR(sealed.hash, proof.hash);
+	CHECK_INT(sealed.orphans, 0);
+	printf("# %llu rows in %llu segments\n", (unsigned long long)sealed.rows, (unsigned long long)sealed.segments);
+	log_done();
 }
