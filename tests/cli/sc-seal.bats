@@ -40,7 +40,7 @@ silent() {
 	[[ $(segments t) -eq 1 ]]
 	silent sc-seal t --force
 	[[ $(segments t) -eq 1 ]]
-	silent sc-seal t --json -q --dry-run
+	silent sc-seal t -q --dry-run
 }
 
 @test "sealed rows are read as before, appended to, followed by new offsets" {
@@ -304,7 +304,7 @@ sealed_to() { # sealed_to LOG LAST: for wait_for
 
 @test "a reader and an appender run through seals: every row once, in order" {
 	sc-log create t --journal-size 16384
-	rows 1 20000 | sc-log append --quiet --batch-rows 50 t &
+	rows 1 20000 | sc-log append --quiet --batch-rows 50 t 3>&- &
 	appender=$!
 	start r sc-log read t --from 1 --follow --count 20000
 	while kill -0 "$appender" 2>/dev/null; do
