@@ -300,53 +300,13 @@ static int write_blocks(struct commit *c, int64_t now_us, struct sc_err *err)
 	return rc;
 }
 
-static int put_journal(struct commit *c, uint64_t name, const struct sc_journal_entry *entry,
-		       struct sc_err *err)
-{
-	return sc_kv_put(c->txn, SC_T_JOURNALS, sc_u64_key(&name),
-			 sc_span((const char *)entry, sizeof(*entry)), err);
-}
-
-/* A new journal: at the size that the log asks for, or because a sync of the old one failed. */
-static int rotate(struct commit *c, struct sc_err *err)
-{
-	struct sc_state *s = &c->state;
-	struct sc_bytes *ext = &c->log->ext;
-	struct sc_journal_entry done = { .end = s->end },
-				begun = { .rows = s->rows, .bytes = s->bytes };
-	struct sc_place place = { s->next, 0, s->rows, s->bytes, s->last_us };
-	uint64_t old = s->journal, name = s->next;
-	struct sc_span value;
-	int rc = sc_kv_get(c->txn, SC_T_JOURNALS, sc_u64_key(&old), &value, err);
-
-	if (rc < 0)
-		return rc;
-	if (rc == 1 && value.len == sizeof(done)) {
-		memcpy(&done, value.data, sizeof(done));
-		done.end = s->end;
-	}
-	sc_bytes_clear(ext);
-	rc = sc_source_checkpoint(c->txn, ext, err);
-	if (rc == 0)
-		rc = sc_journal_begin(c->log, s, sc_span(ext->data, ext->len), err);
-	if (rc == 0)
-		rc = put_journal(c, old, &done, err);
-	if (rc == 0)
-		rc = put_journal(c, name, &begun, err);
-	if (rc == 0)
-		rc = sc_kv_put(c->txn, SC_T_BLOCKS, sc_u64_key(&name),
-			       sc_span((const char *)&place, sizeof(place)), err);
-	s->suspect = 0;
-	return rc;
-}
-
 /* The journal that this commit goes to. */
 static int choose_journal(struct commit *c, struct sc_err *err)
 {
 	struct sc_state *s = &c->state;
 
 	if (s->journal != s->next && (s->suspect || s->end >= c->log->settings.journal_bytes))
-		return rotate(c, err);
+		return sc_journal_rotate(c->log, c->txn, s, err);
 	return sc_journal_use(c->log, s, err);
 }
 

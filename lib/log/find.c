@@ -1,4 +1,4 @@
-/* find.c: from an offset or a time to a place in a journal. */
+/* find.c: from an offset or a time to a place in a segment or a journal. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -7,15 +7,15 @@
 #include "log/log_internal.h"
 
 #define CHUNK (16u << 10)
+#define TRIES 16
 
 struct sc_span sc_u64_key(const uint64_t *key)
 {
 	return sc_span((const char *)key, sizeof(*key));
 }
 
-/* The anchor of a journal, as a place. */
-static int anchor_place(struct sc_log *log, uint64_t name, struct sc_place *ret_place,
-			struct sc_anchor *ret_anchor, struct sc_err *err)
+int sc_find_anchor(struct sc_log *log, uint64_t name, struct sc_place *ret_place,
+		   struct sc_anchor *ret_anchor, struct sc_err *err)
 {
 	struct sc_walk walk;
 	struct sc_block block;
@@ -46,50 +46,155 @@ static int anchor_place(struct sc_log *log, uint64_t name, struct sc_place *ret_
 	return rc;
 }
 
-static int place_from_files(struct sc_log *log, uint64_t offset, struct sc_place *ret_place,
-			    struct sc_err *err)
+/* Without an index: the segment that reaches OFFSET, or the journal that begins at or below it. */
+static int spot_from_files(struct sc_log *log, uint64_t offset, struct sc_spot *spot,
+			   struct sc_err *err)
 {
+	struct sc_tier_names tiers = { NULL, 0, 0 };
 	struct sc_names names = { NULL, 0 };
-	uint64_t name = 0;
-	int rc = sc_journal_list(log, &names, NULL, err);
+	struct sc_tier *tier = NULL;
+	uint64_t name = 0, sealed = 0;
+	size_t i = 0;
+	int rc = sc_tier_list(log, &tiers, err);
 
 	if (rc < 0)
 		return rc;
-	for (size_t i = 0; i < names.count && names.items[i] <= offset; i++)
-		name = names.items[i];
+	for (; i < tiers.count && (tiers.items[i].covered || tiers.items[i].last < offset); i++)
+		sealed = tiers.items[i].covered ? sealed : tiers.items[i].last;
+	if (i < tiers.count) {
+		rc = sc_tier_open(log, tiers.items[i].first, tiers.items[i].last, &tier, err);
+		if (rc == 0)
+			sc_tier_note(sc_segment_info(tier->segment), &spot->segment);
+		spot->sealed = true;
+		spot->begin = tiers.items[i].first;
+		sc_tier_close(tier);
+		sc_tier_list_done(&tiers);
+		return rc < 0 ? rc : 1;
+	}
+	sc_tier_list_done(&tiers);
+	rc = sc_journal_list(log, &names, NULL, err);
+	if (rc < 0)
+		return rc;
+	for (i = 0; i < names.count && (names.items[i] <= offset || !name); i++)
+		if (names.items[i] > sealed)
+			name = names.items[i];
 	sc_journal_list_done(&names);
+	spot->sealed = false;
+	spot->begin = name;
 	if (!name)
 		return 0;
-	rc = anchor_place(log, name, ret_place, NULL, err);
+	rc = sc_find_anchor(log, name, &spot->place, NULL, err);
 	return rc < 0 ? rc : 1;
 }
 
-int sc_find_place(struct sc_log *log, uint64_t offset, struct sc_place *ret_place,
-		  struct sc_err *err)
+static int entry_copy(struct sc_span value, void *ret_entry, size_t size, struct sc_err *err)
 {
-	struct sc_kv_txn *txn = NULL;
+	if (value.len != size)
+		return sc_err_set(err, SC_E_DATA, "cannot read the index",
+				  "an entry has another size");
+	memcpy(ret_entry, value.data, size);
+	return 1;
+}
+
+/* The segment that holds OFFSET or is the first above it: 1, 0. */
+static int segment_at(struct sc_kv_txn *txn, uint64_t offset, struct sc_sealed *segment,
+		      struct sc_err *err)
+{
 	struct sc_kv_cursor *cursor = NULL;
 	struct sc_span key, value;
-	int rc;
+	int rc = sc_kv_cursor_open(txn, SC_T_SEGMENTS, &cursor, err);
 
+	if (rc < 0)
+		return rc;
+	rc = sc_kv_cursor_floor(cursor, sc_u64_key(&offset), &key, &value, err);
+	if (rc == 1)
+		rc = entry_copy(value, segment, sizeof(*segment), err);
+	if (rc == 0 || (rc == 1 && segment->last < offset)) {
+		rc = sc_kv_cursor_seek(cursor, sc_u64_key(&offset), &key, &value, err);
+		if (rc == 1)
+			rc = entry_copy(value, segment, sizeof(*segment), err);
+	}
+	sc_kv_cursor_close(cursor);
+	return rc;
+}
+
+/* The last known block at or before OFFSET, or the first of all: 1, 0. */
+static int block_at(struct sc_kv_txn *txn, uint64_t offset, struct sc_spot *spot,
+		    struct sc_err *err)
+{
+	struct sc_kv_cursor *cursor = NULL;
+	struct sc_span key, value;
+	int rc = sc_kv_cursor_open(txn, SC_T_BLOCKS, &cursor, err);
+
+	if (rc < 0)
+		return rc;
+	rc = sc_kv_cursor_floor(cursor, sc_u64_key(&offset), &key, &value, err);
+	if (rc == 0)
+		rc = sc_kv_cursor_move(cursor, SC_KV_FIRST, &key, &value, err);
+	if (rc == 1) {
+		memcpy(&spot->begin, key.data, sizeof(spot->begin));
+		rc = entry_copy(value, &spot->place, sizeof(spot->place), err);
+	}
+	sc_kv_cursor_close(cursor);
+	return rc;
+}
+
+int sc_find_spot(struct sc_log *log, uint64_t offset, struct sc_spot *ret_spot, struct sc_err *err)
+{
+	struct sc_spot spot = { .sealed = true };
+	struct sc_kv_txn *txn = NULL;
+	int rc = SC_E_NOLOG;
+
+	/* what was listed may be gone: then it was sealed, compacted or trimmed just now */
+	for (int i = 0; !log->kv && i < TRIES && rc == SC_E_NOLOG; i++)
+		rc = spot_from_files(log, offset, &spot, err);
 	if (!log->kv)
-		return place_from_files(log, offset, ret_place, err);
+		goto out;
 	rc = sc_kv_read(log->kv, &txn, err);
 	if (rc < 0)
 		return rc;
-	rc = sc_kv_cursor_open(txn, SC_T_BLOCKS, &cursor, err);
-	if (rc == 0)
-		rc = sc_kv_cursor_floor(cursor, sc_u64_key(&offset), &key, &value, err);
-	if (rc == 1) {
-		if (value.len == sizeof(*ret_place))
-			memcpy(ret_place, value.data, sizeof(*ret_place));
-		else
-			rc = sc_err_set(err, SC_E_DATA, "cannot read the index",
-					"an entry has another size");
+	rc = segment_at(txn, offset, &spot.segment, err);
+	spot.begin = spot.segment.first;
+	if (rc == 0) {
+		spot.sealed = false;
+		rc = block_at(txn, offset, &spot, err);
 	}
-	sc_kv_cursor_close(cursor);
 	sc_kv_abort(&txn);
+out:
+	if (rc == 1)
+		*ret_spot = spot;
 	return rc;
+}
+
+static bool same_file(const struct sc_spot *a, const struct sc_spot *b)
+{
+	if (a->sealed != b->sealed)
+		return false;
+	if (a->sealed)
+		return a->segment.first == b->segment.first && a->segment.last == b->segment.last;
+	return a->place.journal == b->place.journal;
+}
+
+int sc_find_again(struct sc_log *log, uint64_t offset, struct sc_spot *spot, struct sc_err *err)
+{
+	struct sc_state state;
+	struct sc_spot now;
+	int rc = 0;
+
+	if (!log->recovering)
+		rc = sc_index_now(log, &state, err); /* opens a new index if ours was replaced */
+	if (rc == 0)
+		rc = sc_find_spot(log, offset, &now, err);
+	if (rc != 1)
+		return rc;
+	/* the index forgets a file before it is removed */
+	if (same_file(spot, &now))
+		return spot->sealed
+			       ? sc_tier_missing(log, spot->segment.first, spot->segment.last, err)
+			       : sc_walk_damage(log, spot->place.journal, 0,
+						offset ? offset - 1 : 0, err);
+	*spot = now;
+	return 1;
 }
 
 static int journal_from_files(struct sc_log *log, uint64_t name, uint64_t *ret_end,
@@ -109,7 +214,7 @@ static int journal_from_files(struct sc_log *log, uint64_t name, uint64_t *ret_e
 	sc_journal_list_done(&names);
 	if (!next)
 		return SC_E_NOLOG;
-	rc = anchor_place(log, next, &place, &anchor, err);
+	rc = sc_find_anchor(log, next, &place, &anchor, err);
 	if (rc == 0 && anchor.prev_journal != name)
 		return SC_E_NOLOG;
 	if (rc == 0) {
@@ -234,54 +339,131 @@ static int find_in_journal(struct sc_log *log, const struct sc_place *place, uin
 	return rc;
 }
 
+/* From a block on, through the journals: 1, 0, SC_E_NOLOG: one of them is not there. */
+static int row_in_journals(struct sc_log *log, const struct sc_state *state, uint64_t offset,
+			   struct sc_spot *spot, struct sc_found *ret_found, struct sc_err *err)
+{
+	uint64_t end, next;
+	int rc;
+
+	for (;;) {
+		rc = sc_find_journal(log, state, spot->place.journal, &end, &next, err);
+		if (rc == 0)
+			rc = find_in_journal(log, &spot->place, end, offset, ret_found, err);
+		if (rc != 0 || next == 0)
+			return rc;
+		/* its end was read: the row is in the next one, at its beginning */
+		rc = sc_find_anchor(log, next, &spot->place, NULL, err);
+		if (rc == SC_E_NOLOG)
+			spot->place.journal = next;
+		if (rc < 0)
+			return rc;
+	}
+}
+
+static int row_in_segment(struct sc_log *log, const struct sc_sealed *segment, uint64_t offset,
+			  struct sc_found *found, struct sc_err *err)
+{
+	struct sc_segment_place place;
+	struct sc_tier *tier = NULL;
+	int rc = sc_tier_open(log, segment->first, segment->last, &tier, err);
+
+	if (rc == 0)
+		rc = sc_segment_find(tier->segment, offset, &place, err);
+	sc_tier_close(tier);
+	if (rc != 1)
+		return rc;
+	*found = (struct sc_found){
+		.block.appended_us = place.appended_us,
+		.offset = place.offset,
+		.rows = segment->rows_before + place.rows,
+		.bytes = segment->bytes_before + place.bytes,
+		.sealed = true,
+	};
+	return 1;
+}
+
 int sc_find_row(struct sc_log *log, const struct sc_state *state, uint64_t offset,
 		struct sc_found *ret_found, struct sc_err *err)
 {
-	struct sc_place place;
-	uint64_t end, next;
+	struct sc_found found = { .offset = 0 };
+	struct sc_spot spot;
 	int rc;
 
 	if (offset >= state->next)
 		return 0;
-	rc = sc_find_place(log, offset, &place, err);
-	if (rc == 0) {
-		/* below everything that is held: the earliest there is */
-		rc = state->first ? sc_find_place(log, state->first, &place, err) : 0;
-	}
+	rc = sc_find_spot(log, offset, &spot, err);
 	while (rc == 1) {
-		rc = sc_find_journal(log, state, place.journal, &end, &next, err);
-		if (rc < 0)
+		rc = spot.sealed ? row_in_segment(log, &spot.segment, offset, &found, err)
+				 : row_in_journals(log, state, offset, &spot, &found, err);
+		if (rc != SC_E_NOLOG)
 			break;
-		rc = find_in_journal(log, &place, end, offset, ret_found, err);
-		if (rc != 0 || next == 0)
-			break;
-		rc = sc_find_place(log, next, &place, err);
+		rc = sc_find_again(log, offset, &spot, err);
 	}
+	if (rc == 1 && found.offset >= state->next)
+		rc = 0; /* appended since the state was looked at */
+	if (rc == 1)
+		*ret_found = found;
+	return rc;
+}
+
+/*
+ * The first row at or after WHEN among the sealed ones from *LOW on: 1 and its offset, or 0: they all are older, and *LOW is
+ * behind them. Times rise with offsets: the index tells which segment, without opening any.
+ */
+static int time_in_segments(struct sc_log *log, int64_t when_us, uint64_t *low, uint64_t *ret_offset,
+			    struct sc_err *err)
+{
+	struct sc_segment_place place;
+	struct sc_sealed *items = NULL;
+	struct sc_tier *tier = NULL;
+	size_t count = 0, from = 0, to;
+	int rc = sc_tier_all(log, &items, &count, err);
+
+	if (rc < 0)
+		return rc;
+	for (to = count; from < to;) {
+		size_t mid = from + (to - from) / 2;
+
+		if (items[mid].last_us < when_us || items[mid].last < *low)
+			from = mid + 1;
+		else
+			to = mid;
+	}
+	if (from == count) {
+		if (count && items[count - 1].next > *low)
+			*low = items[count - 1].next;
+		goto out;
+	}
+	rc = sc_tier_open(log, items[from].first, items[from].last, &tier, err);
+	if (rc == 0)
+		rc = sc_segment_find_time(tier->segment, when_us, &place, err);
+	if (rc == 1 && place.offset < *low)
+		rc = sc_segment_find(tier->segment, *low, &place, err);
+	if (rc == 1)
+		*ret_offset = place.offset;
+out:
+	sc_tier_close(tier);
+	free(items);
 	return rc;
 }
 
 /* The sparse entries hold times, and times rise with offsets: halve the range of offsets. */
-int sc_log_offset_at(struct sc_log *log, int64_t when_us, uint64_t *ret_offset, struct sc_err *err)
+static int time_in_journals(struct sc_log *log, const struct sc_state *state, int64_t when_us,
+			    uint64_t low, uint64_t *ret_offset, struct sc_err *err)
 {
-	struct sc_state state;
 	struct sc_found found;
-	uint64_t low, high;
-	int rc = sc_index_now(log, &state, err);
+	uint64_t high = state->next;
+	int rc;
 
-	if (rc < 0)
-		return rc;
 	/*
 	 * invariant: every row below LOW is older than WHEN; the row found at HIGH is not, or
 	 * HIGH is the frontier
 	 */
-	low = state.first ? state.first : state.next;
-	high = state.next;
-	if (state.last_us < when_us)
-		low = high;
 	while (low < high) {
 		uint64_t mid = low + (high - low) / 2;
 
-		rc = sc_find_row(log, &state, mid, &found, err);
+		rc = sc_find_row(log, state, mid, &found, err);
 		if (rc < 0)
 			return rc;
 		if (rc == 1 && found.block.appended_us < when_us)
@@ -290,8 +472,8 @@ int sc_log_offset_at(struct sc_log *log, int64_t when_us, uint64_t *ret_offset, 
 			high = mid;
 	}
 	/* LOW may lie in a gap: name the row itself */
-	if (low < state.next) {
-		rc = sc_find_row(log, &state, low, &found, err);
+	if (low < state->next) {
+		rc = sc_find_row(log, state, low, &found, err);
 		if (rc < 0)
 			return rc;
 		if (rc == 1)
@@ -299,6 +481,30 @@ int sc_log_offset_at(struct sc_log *log, int64_t when_us, uint64_t *ret_offset, 
 	}
 	*ret_offset = low;
 	return 0;
+}
+
+int sc_log_offset_at(struct sc_log *log, int64_t when_us, uint64_t *ret_offset, struct sc_err *err)
+{
+	struct sc_state state;
+	uint64_t low;
+	int rc;
+
+	for (int i = 0;; i++) {
+		rc = sc_index_now(log, &state, err);
+		if (rc < 0)
+			return rc;
+		low = state.first ? state.first : state.next;
+		if (state.last_us < when_us || low == state.next) {
+			*ret_offset = state.next;
+			return 0;
+		}
+		rc = time_in_segments(log, when_us, &low, ret_offset, err);
+		if (rc != SC_E_NOLOG || i == TRIES)
+			break;
+	}
+	if (rc != 0)
+		return rc == 1 ? 0 : rc;
+	return time_in_journals(log, &state, when_us, low, ret_offset, err);
 }
 
 int sc_log_count_from(struct sc_log *log, uint64_t from, uint64_t *ret_rows, struct sc_err *err)

@@ -24,7 +24,7 @@
 #define TRIES 100
 #define REAP_EVERY 1024
 
-static const char magic[8] = "SCSTATE\x01";
+static const char magic[8] = "SCSTATE\x02";
 struct record {
 	char magic[8];
 	char boot[40];
@@ -34,10 +34,10 @@ struct record {
 	uint64_t check; /* xxh3 of all before */
 };
 
-static const char *const tables[] = { "state", "blocks", "journals", "sources", "producers", NULL };
+static const char *const tables[] = { "state", "blocks", "journals", "sources", "producers", "segments", NULL };
 static const struct sc_kv_options kv_options = {
 	.tables = tables,
-	.integer_keys = 1u << SC_T_BLOCKS | 1u << SC_T_JOURNALS,
+	.integer_keys = 1u << SC_T_BLOCKS | 1u << SC_T_JOURNALS | 1u << SC_T_SEGMENTS,
 	.size_max = INDEX_SIZE_MAX,
 };
 #define STATE_KEY SC_SPAN("state")
@@ -192,7 +192,9 @@ static int index_is_behind(struct sc_log *log, const struct sc_state *state, str
 	if (rc < 0)
 		return rc;
 	sc_walk_init(&walk);
-	rc = names.count && names.items[names.count - 1] > state->journal;
+	/* or fewer than it knows: they were sealed since */
+	rc = names.count && (names.items[names.count - 1] > state->journal ||
+			     names.count < state->journals);
 	sc_journal_list_done(&names);
 	if (rc)
 		return 1;
@@ -232,19 +234,19 @@ static int check_index(struct sc_log *log, const struct record *record, struct s
 		return rc;
 	rc = kv_state(txn, &state, err);
 	sc_kv_abort(&txn);
-	if (rc == SC_E_DATA || (rc == 0 && state.commit < record->state.commit))
+	if (rc == SC_E_DATA || (rc == 0 && state.change < record->state.change))
 		return 0;
 	if (rc < 0)
 		return rc;
 	if (state.floor < log->settings.floor.offset)
 		return 0; /* a trim died between log.json and the index, or the index was restored */
-	if (log->mode != SC_LOG_APPEND)
-		return 1;
-	rc = index_is_behind(log, &state, err);
-	if (rc != 0)
-		return rc < 0 ? rc : 0;
-	if (state.commit > record->state.commit) {
-		/* a process died between the commit and its publication */
+	if (log->mode == SC_LOG_APPEND) {
+		rc = index_is_behind(log, &state, err);
+		if (rc != 0)
+			return rc < 0 ? rc : 0;
+	}
+	if (state.change > record->state.change) {
+		/* a process died between the commit and its publication; whoever commits waits for our lock */
 		rc = publish(log, &state, err);
 		if (rc < 0)
 			return rc;
@@ -486,7 +488,12 @@ int sc_index_rebuild(struct sc_log *log, struct sc_err *err)
 		return rc;
 	}
 	log->state_writable = true;
-	return publish(log, &r.state, err);
+	rc = publish(log, &r.state, err);
+	log->locked = true; /* our caller holds the lock: look-ups take the index as it is */
+	if (rc == 0)
+		sc_recover_sweep(log, &r);
+	log->locked = false;
+	return rc;
 }
 
 int sc_index_redo(struct sc_log *log, struct sc_err *err)
@@ -500,11 +507,26 @@ int sc_index_redo(struct sc_log *log, struct sc_err *err)
 	return rc;
 }
 
+/* Under our own lock: as it was before the transaction, whatever became of index.state. */
+static int locked_state(struct sc_log *log, struct sc_state *ret_state, struct sc_err *err)
+{
+	struct sc_kv_txn *txn = NULL;
+	int rc = sc_kv_read(log->kv, &txn, err);
+
+	if (rc == 0)
+		rc = kv_state(txn, ret_state, err);
+	sc_kv_abort(&txn);
+	return rc;
+}
+
 int sc_index_now(struct sc_log *log, struct sc_state *ret_state, struct sc_err *err)
 {
 	struct record r;
 	struct stat st;
 	int rc;
+
+	if (log->locked)
+		return locked_state(log, ret_state, err);
 
 	for (int i = 0; i < 3; i++) {
 		if (log->state_fd >= 0 && fstat(log->state_fd, &st) == 0 && st.st_nlink > 0 &&
@@ -542,7 +564,7 @@ static bool still_ours(struct sc_log *log, const struct sc_state *state)
 	if (fstat(log->state_fd, &st) < 0 || st.st_nlink == 0 || !read_record(log->state_fd, &r))
 		return false;
 	sc_kv_identity(log->kv, &dev, &ino);
-	return r.dev == dev && r.ino == ino && state->commit >= r.state.commit;
+	return r.dev == dev && r.ino == ino && state->change >= r.state.change;
 }
 
 int sc_index_begin(struct sc_log *log, struct sc_kv_txn **ret_txn, struct sc_state *ret_state,
@@ -574,6 +596,7 @@ int sc_index_begin(struct sc_log *log, struct sc_kv_txn **ret_txn, struct sc_sta
 				sc_kv_reap(log->kv); /* dead readers would make the index grow */
 			*ret_txn = txn;
 			*ret_state = state;
+			log->locked = true;
 			return 0;
 		}
 		sc_index_abort(log, &txn);
@@ -594,17 +617,23 @@ static bool surely_unknown(struct sc_log *log, const struct sc_state *state)
 	struct sc_kv_txn *txn = NULL;
 	struct sc_state now;
 	bool unknown = sc_kv_read(log->kv, &txn, NULL) == 0 && kv_state(txn, &now, NULL) == 0 &&
-		       now.commit < state->commit;
+		       now.change < state->change;
 
 	sc_kv_abort(&txn);
 	return unknown;
 }
 
-int sc_index_end(struct sc_log *log, struct sc_kv_txn **txn, const struct sc_state *state,
+int sc_index_end(struct sc_log *log, struct sc_kv_txn **txn, const struct sc_state *new_state,
 		 uint64_t undo_at, struct sc_err *err)
 {
-	int rc = sc_kv_put(*txn, SC_T_STATE, STATE_KEY,
-			   sc_span((const char *)state, sizeof(*state)), err);
+	struct sc_state changed = *new_state;
+	const struct sc_state *state = &changed;
+	int rc;
+
+	changed.change++;
+	log->locked = false;
+	rc = sc_kv_put(*txn, SC_T_STATE, STATE_KEY, sc_span((const char *)state, sizeof(*state)),
+		       err);
 
 	if (rc == 0)
 		rc = sc_kv_commit(txn, err);
@@ -627,8 +656,35 @@ int sc_index_end(struct sc_log *log, struct sc_kv_txn **txn, const struct sc_sta
 	return rc;
 }
 
+int sc_index_forget(struct sc_kv_txn *txn, int table, uint64_t offset, uint64_t *ret_count,
+		    struct sc_err *err)
+{
+	struct sc_kv_cursor *cursor = NULL;
+	struct sc_span key, value;
+	uint64_t lowest;
+	int rc = 0;
+
+	*ret_count = 0;
+	for (;;) {
+		rc = sc_kv_cursor_open(txn, table, &cursor, err);
+		if (rc < 0)
+			return rc;
+		rc = sc_kv_cursor_move(cursor, SC_KV_FIRST, &key, &value, err);
+		if (rc == 1)
+			memcpy(&lowest, key.data, sizeof(lowest));
+		sc_kv_cursor_close(cursor);
+		if (rc != 1 || lowest >= offset)
+			return rc < 0 ? rc : 0;
+		rc = sc_kv_del(txn, table, sc_u64_key(&lowest), err);
+		if (rc < 0)
+			return rc;
+		++*ret_count;
+	}
+}
+
 void sc_index_abort(struct sc_log *log, struct sc_kv_txn **txn)
 {
 	sc_kv_abort(txn);
+	log->locked = false;
 	unlock(log);
 }

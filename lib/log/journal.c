@@ -321,3 +321,42 @@ int sc_journal_begin(struct sc_log *log, struct sc_state *state, struct sc_span 
 	state->journals++;
 	return 0;
 }
+
+static int put_entry(struct sc_kv_txn *txn, uint64_t name, const struct sc_journal_entry *entry,
+		     struct sc_err *err)
+{
+	return sc_kv_put(txn, SC_T_JOURNALS, sc_u64_key(&name),
+			 sc_span((const char *)entry, sizeof(*entry)), err);
+}
+
+int sc_journal_rotate(struct sc_log *log, struct sc_kv_txn *txn, struct sc_state *s,
+		      struct sc_err *err)
+{
+	struct sc_bytes *ext = &log->ext;
+	struct sc_journal_entry done = { .end = s->end },
+				begun = { .rows = s->rows, .bytes = s->bytes };
+	struct sc_place place = { s->next, 0, s->rows, s->bytes, s->last_us };
+	uint64_t old = s->journal, name = s->next;
+	struct sc_span value;
+	int rc = sc_kv_get(txn, SC_T_JOURNALS, sc_u64_key(&old), &value, err);
+
+	if (rc < 0)
+		return rc;
+	if (rc == 1 && value.len == sizeof(done)) {
+		memcpy(&done, value.data, sizeof(done));
+		done.end = s->end;
+	}
+	sc_bytes_clear(ext);
+	rc = sc_source_checkpoint(txn, ext, err);
+	if (rc == 0)
+		rc = sc_journal_begin(log, s, sc_span(ext->data, ext->len), err);
+	if (rc == 0)
+		rc = put_entry(txn, old, &done, err);
+	if (rc == 0)
+		rc = put_entry(txn, name, &begun, err);
+	if (rc == 0)
+		rc = sc_kv_put(txn, SC_T_BLOCKS, sc_u64_key(&name),
+			       sc_span((const char *)&place, sizeof(place)), err);
+	s->suspect = 0;
+	return rc;
+}

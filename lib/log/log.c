@@ -356,6 +356,10 @@ int sc_log_state(struct sc_log *log, struct sc_log_state *ret_state, struct sc_e
 		.first_us = holds ? s.first_us : 0,
 		.last_us = holds ? s.last_us : 0,
 		.journals = s.journals,
+		.segments = s.segments,
+		.sealed_next = s.sealed_next,
+		.sealed_rows = s.sealed_rows,
+		.sealed_bytes = s.sealed_bytes,
 		.commit_seq = s.commit,
 	};
 	return 0;
@@ -367,8 +371,14 @@ int sc_log_usage(struct sc_log *log, struct sc_log_usage *ret_usage, struct sc_e
 	struct sc_names names = { NULL, 0 };
 	char path[PATH_MAX];
 	struct stat st;
-	int rc = sc_journal_list(log, &names, NULL, err);
+	struct sc_state state;
+	int rc = sc_index_now(log, &state, err);
 
+	if (rc == 0)
+		rc = sc_journal_list(log, &names, NULL, err);
+	if (rc < 0)
+		return rc;
+	usage.segment_bytes = state.sealed_file_bytes;
 	for (size_t i = 0; i < names.count; i++) {
 		sc_journal_path(log, names.items[i], path);
 		if (stat(path, &st) == 0) /* not when it was trimmed just now */

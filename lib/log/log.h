@@ -51,12 +51,15 @@ struct sc_log_state {
 	uint64_t bytes;           /* of lines, held */
 	int64_t first_us, last_us;/* append times of the first and last row held; 0 when none */
 	uint64_t journals, segments;
+	uint64_t sealed_next;     /* rows below it are in segments (or are not held); 0 when nothing was ever sealed */
+	uint64_t sealed_rows, sealed_bytes; /* in segments, also those below first_offset in its segment; bytes of lines */
 	uint64_t commit_seq;      /* rises with every commit */
 };
 /* As of now; waits for nobody. */
 int sc_log_state(struct sc_log *log, struct sc_log_state *ret_state, struct sc_err *err);
 struct sc_log_usage {
 	uint64_t journal_bytes;   /* files, with what is written ahead */
+	uint64_t segment_bytes;   /* files */
 	uint64_t index_bytes;
 	uint64_t readers;         /* slots of the index in use; 0 when this user cannot see them */
 };
@@ -99,7 +102,8 @@ int sc_log_sources(struct sc_log *log, int (*each)(void *arg, struct sc_span nam
 int sc_log_trim(struct sc_log *log, uint64_t before, struct sc_err *err);
 
 struct sc_log_proof {
-	uint64_t rows, bytes, blocks, first, last;
+	uint64_t rows, bytes, blocks, first, last; /* blocks: or frames of segments */
+	uint64_t segments, journals; /* files that were read */
 	uint64_t orphans;          /* files that belong to nothing (warned, not an error) */
 	char hash[33];             /* 32 hex digits over the lines in order: the same for live, sealed and archived rows */
 };

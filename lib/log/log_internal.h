@@ -7,7 +7,7 @@
  * Safety    inside lib/log only.
  * Source    man/sc-log.5.
  *
- * Locks, in this order: the index's write transaction (appenders and trims wait for one another), then flock(2) on the
+ * Locks, in this order: seal.lock (who changes segments), the index's write transaction (appenders and trims wait for one another), then flock(2) on the
  * folder (exclusive: whoever changes journals or index; shared: whoever opens the index). The second one stands also when the
  * index was deleted or replaced under a running process.
  */
@@ -21,6 +21,7 @@
 #include "log/block.h"
 #include "log/log.h"
 #include "log/reader.h"
+#include "log/seal.h"
 
 #define SC_JOURNAL_STANDARD (8u << 20)
 #define SC_JOURNAL_MIN (4u << 10)
@@ -67,8 +68,13 @@ struct sc_state {
 	uint64_t last;            /* last row ever appended; 0 = none */
 	int64_t first_us, last_us;
 	uint64_t sparse_at;       /* position of the newest look-up entry in the journal */
-	uint64_t suspect;         /* a sync failed: verify, and go on in a new journal */
+	uint64_t suspect;         /* a sync failed, or a seal wants it: go on in a new journal */
 	struct sc_hash hash;      /* of the last block */
+	uint64_t change;          /* rises with every transaction */
+	/* the sealed tier: what is in the table of segments */
+	uint64_t segments;
+	uint64_t sealed_next;     /* the journals begin here; 0 = nothing is sealed */
+	uint64_t sealed_rows, sealed_bytes, sealed_file_bytes;
 };
 
 /* Where a block is, and how many rows and bytes of lines were appended before it. */
@@ -82,7 +88,7 @@ struct sc_journal_entry {
 	uint64_t rows, bytes;     /* before it */
 };
 
-enum sc_table { SC_T_STATE, SC_T_BLOCKS, SC_T_JOURNALS, SC_T_SOURCES, SC_T_PRODUCERS };
+enum sc_table { SC_T_STATE, SC_T_BLOCKS, SC_T_JOURNALS, SC_T_SOURCES, SC_T_PRODUCERS, SC_T_SEGMENTS };
 
 struct sc_log {
 	char *path;
@@ -96,6 +102,8 @@ struct sc_log {
 	struct sc_kv *kv;         /* NULL: this user cannot write the index; look-ups use the files */
 	int state_fd;             /* index.state; -1: no index of this boot, and we may not make one */
 	bool state_writable;
+	bool locked;              /* between sc_index_begin and its end: the index stays the one that is open */
+	bool recovering;          /* look-ups see the files as they are */
 	struct sc_state scanned;  /* then this was found in the files */
 	/* appending */
 	int journal_fd;
@@ -135,6 +143,11 @@ int sc_journal_sync(struct sc_log *log, struct sc_err *err);
 /* Make what stands at AT no block any more: an append that failed. Best effort. */
 void sc_journal_wipe(struct sc_log *log, uint64_t at);
 void sc_journal_close(struct sc_log *log);
+/*
+ * A new journal, because the one in use has its size, is suspect, or is to be sealed: made, and noted in the index. The one in
+ * use must hold rows.
+ */
+int sc_journal_rotate(struct sc_log *log, struct sc_kv_txn *txn, struct sc_state *state, struct sc_err *err);
 
 /* walk.c: the blocks of one journal file in order */
 struct sc_walk {
@@ -166,10 +179,13 @@ struct sc_recovery {
 	uint64_t tail;            /* where the last commit begins in the journal in use */
 	uint64_t torn;            /* a journal that was being made and holds nothing: to unlink; 0 = none */
 	uint64_t beyond;          /* by hand: the offset above all rows that stand behind damage */
+	uint64_t sealed_last;     /* last offset of the sealed tier: journals that begin at or below it are leftovers */
 };
 int sc_recover(struct sc_log *log, struct sc_recovery *r, struct sc_err *err);
 /* After a recovery that may be built upon: what was found is made sure to be on disk. */
 int sc_recover_settle(struct sc_log *log, const struct sc_recovery *r, struct sc_err *err);
+/* Remove what a seal, a compaction or a trim left that died; when the new index is in place, so that no reader looks there. */
+void sc_recover_sweep(struct sc_log *log, const struct sc_recovery *r);
 
 /* index.c */
 int sc_index_open(struct sc_log *log, struct sc_err *err);
@@ -186,15 +202,65 @@ int sc_index_end(struct sc_log *log, struct sc_kv_txn **txn, const struct sc_sta
 void sc_index_abort(struct sc_log *log, struct sc_kv_txn **txn);
 /* Under the exclusive lock; afterwards the index is open. */
 int sc_index_rebuild(struct sc_log *log, struct sc_err *err);
+/* Take the entries of a table of offsets below OFFSET out of it; how many there were. */
+int sc_index_forget(struct sc_kv_txn *txn, int table, uint64_t offset, uint64_t *ret_count, struct sc_err *err);
 /* By hand: lock, rebuild, unlock. */
 int sc_index_redo(struct sc_log *log, struct sc_err *err);
 /* To be able to wait for the next commit: the file that each commit writes last. */
 #define SC_STATE_FILE "index.state"
 #define SC_INDEX_FILE "index.mdb"
 
+/* tier.c: the folder of segments */
+#define SC_SEALED_DIR "sealed"
+#define SC_SEAL_TEMPORARY SC_SEALED_DIR "/.seal.tmp"
+struct sc_tier_name {
+	uint64_t first, last;
+	bool covered;             /* another one holds all of its rows */
+};
+struct sc_tier_names {
+	struct sc_tier_name *items; /* by first offset; a longer one before those that it covers */
+	size_t count;
+	uint64_t strangers;
+};
+int sc_tier_list(const struct sc_log *log, struct sc_tier_names *ret_names, struct sc_err *err);
+void sc_tier_list_done(struct sc_tier_names *names);
+void sc_tier_path(const struct sc_log *log, uint64_t first, uint64_t last, char ret_path[PATH_MAX]);
+struct sc_tier {
+	int fd;
+	struct sc_segment *segment;
+	char path[];
+};
+/* SC_E_NOLOG: it is not there. SC_E_DATA: it is damaged, or not what its name says. */
+int sc_tier_open(const struct sc_log *log, uint64_t first, uint64_t last, struct sc_tier **ret_tier, struct sc_err *err);
+void sc_tier_close(struct sc_tier *tier);
+void sc_tier_note(const struct sc_segment_info *info, struct sc_sealed *ret_sealed);
+/* SC_E_DATA: the segment is not there. */
+int sc_tier_missing(const struct sc_log *log, uint64_t first, uint64_t last, struct sc_err *err);
+/* Every segment of the index or, without one, of the folder, into an array to be freed. */
+int sc_tier_all(struct sc_log *log, struct sc_sealed **ret_items, size_t *ret_count, struct sc_err *err);
+int sc_tier_remove(const struct sc_log *log, uint64_t first, uint64_t last, struct sc_err *err);
+int sc_tier_sync(const struct sc_log *log, struct sc_err *err);
+
 /* find.c */
-/* The last known block at or before OFFSET: 1; 0 if the log begins above it. */
-int sc_find_place(struct sc_log *log, uint64_t offset, struct sc_place *ret_place, struct sc_err *err);
+/*
+ * Which file holds the first row at or above OFFSET: a segment, or a journal from the last known block on. 1, 0: no file
+ * does. What it says was true when it was asked: a seal or a trim may remove the file at any time (sc_find_again).
+ */
+struct sc_spot {
+	bool sealed;
+	uint64_t begin;           /* offset of its first row; above OFFSET: there is a gap, or what was there was given up */
+	struct sc_sealed segment; /* sealed */
+	struct sc_place place;    /* else */
+};
+int sc_find_spot(struct sc_log *log, uint64_t offset, struct sc_spot *ret_spot, struct sc_err *err);
+/*
+ * The file of SPOT was not there. 1: rows moved, or were given up: *SPOT is where OFFSET is now; 0: no file has it now;
+ * SC_E_DATA: the file is lost.
+ */
+int sc_find_again(struct sc_log *log, uint64_t offset, struct sc_spot *spot, struct sc_err *err);
+/* What the anchor of a journal says; stream_id is not set. */
+int sc_find_anchor(struct sc_log *log, uint64_t name, struct sc_place *ret_place, struct sc_anchor *ret_anchor,
+		   struct sc_err *err);
 /*
  * Where journal NAME ends (state->end for the one in use), and which follows it (0 = none). 0 or
  * SC_E_NOLOG: there is no such journal.
@@ -209,6 +275,7 @@ struct sc_found {
 	struct sc_place block;
 	uint64_t offset;
 	uint64_t rows, bytes;
+	bool sealed;              /* then of block only the time is set */
 };
 int sc_find_row(struct sc_log *log, const struct sc_state *state, uint64_t offset, struct sc_found *ret_found,
 		struct sc_err *err);

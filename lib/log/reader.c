@@ -1,11 +1,12 @@
 /*
  * reader.c: rows in order as runs of lines.
  *
- * A reader stands at a position in a journal and reads blocks up to where the published state, or
- * the journal's entry, says that it ends: never further, since what stands behind may not be on
- * disk yet, or was never acknowledged. Every block's hash is checked before a line of it is
- * handed out. It holds the journal's descriptor, so an unlinked one stays readable. Another tier
- * slots in at enter(): it opens whatever holds the next offset.
+ * A reader stands in a segment, or at a position in a journal, where it reads blocks up to where
+ * the published state, or the journal's entry, says that it ends: never further, since what stands
+ * behind may not be on disk yet, or was never acknowledged. Every block's and frame's hash is
+ * checked before a line of it is handed out. It holds the file's descriptor, so an unlinked one
+ * stays readable; at its end, or where a file is not there any more, the next offset is looked up
+ * again, wherever it is by then.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@ struct sc_reader {
 	uint64_t offset;  /* of the next row, or lower when rows are missing there */
 	uint64_t journal; /* 0 = none is open */
 	int fd;
+	struct sc_tier *tier; /* or this is what is read */
 	struct sc_walk walk;
 	/* what is left of the block that was read last */
 	struct sc_run rest;
@@ -32,7 +34,7 @@ static int refuse(const struct sc_reader *reader, const char *why, uint64_t boun
 
 	sc_err_set(err, SC_E_REFUSED, "cannot read",
 		   ahead ? "offset %llu is ahead of the end, %llu"
-			 : "offset %llu was given up; the earliest is %llu",
+			 : "offset %llu is not held any more; the earliest is %llu",
 		   (unsigned long long)reader->offset, (unsigned long long)bound);
 	sc_log_err(reader->log, err);
 	if (ahead)
@@ -60,7 +62,13 @@ static int check_offset(const struct sc_reader *reader, const struct sc_state *s
 	return 0;
 }
 
-/* Open the journal that holds the next row at POS. */
+static void leave_tier(struct sc_reader *reader)
+{
+	sc_tier_close(reader->tier);
+	reader->tier = NULL;
+}
+
+/* Open the journal that holds the next row at POS. SC_E_NOLOG: it is not there. */
 static int enter(struct sc_reader *reader, const struct sc_state *state, uint64_t journal,
 		 uint64_t pos, struct sc_err *err)
 {
@@ -69,19 +77,9 @@ static int enter(struct sc_reader *reader, const struct sc_state *state, uint64_
 
 	if (rc == 0)
 		rc = sc_journal_open(reader->log, journal, false, &fd, err);
-	if (rc == SC_E_NOLOG) {
-		struct sc_state now;
-
-		/* trimmed just now, or lost? */
-		rc = sc_index_now(reader->log, &now, err);
-		if (rc < 0)
-			return rc;
-		rc = check_offset(reader, &now, err);
-		return rc < 0 ? rc
-			      : sc_walk_damage(reader->log, journal, 0, reader->offset - 1, err);
-	}
 	if (rc < 0)
 		return rc;
+	leave_tier(reader);
 	sc_close(&reader->fd);
 	reader->fd = fd;
 	reader->journal = journal;
@@ -89,17 +87,55 @@ static int enter(struct sc_reader *reader, const struct sc_state *state, uint64_
 	return 0;
 }
 
-/* Find the block to begin with. 1, or 0: there is no row yet at or above the offset. */
-static int seek(struct sc_reader *reader, const struct sc_state *state, struct sc_err *err)
+/* Open the segment that holds the next row. SC_E_NOLOG: it is not there. */
+static int enter_tier(struct sc_reader *reader, const struct sc_sealed *segment, struct sc_err *err)
 {
-	struct sc_found found;
-	int rc = sc_find_row(reader->log, state, reader->offset, &found, err);
+	struct sc_tier *tier = NULL;
+	int rc = sc_tier_open(reader->log, segment->first, segment->last, &tier, err);
 
-	if (rc == 0)
-		return 0;
-	if (rc == 1)
-		rc = enter(reader, state, found.block.journal, found.block.at, err);
-	return rc < 0 ? rc : 1;
+	if (rc < 0)
+		return rc;
+	sc_segment_seek(tier->segment, reader->offset);
+	leave_tier(reader);
+	reader->tier = tier;
+	reader->journal = 0;
+	sc_close(&reader->fd);
+	return 0;
+}
+
+/* Find what to begin with. 1, or 0: there is no row yet at or above the offset. */
+static int seek(struct sc_reader *reader, struct sc_state *state, struct sc_err *err)
+{
+	struct sc_spot spot;
+	int rc = 0;
+
+	if (reader->offset < state->next)
+		rc = sc_find_spot(reader->log, reader->offset, &spot, err);
+	while (rc == 1) {
+		if (spot.begin > reader->offset) {
+			/*
+			 * a gap of a mirror, or a trim that died before it published its floor:
+			 * log.json had it before anything went
+			 */
+			rc = sc_settings_refresh(reader->log, err);
+			if (rc == 0 && reader->offset < reader->log->settings.floor.offset)
+				rc = refuse(reader, "evicted", reader->log->settings.floor.offset,
+					    "earliest", err);
+			if (rc < 0)
+				break;
+		}
+		rc = spot.sealed ? enter_tier(reader, &spot.segment, err)
+				 : enter(reader, state, spot.place.journal, spot.place.at, err);
+		if (rc != SC_E_NOLOG)
+			return rc < 0 ? rc : 1;
+		/* sealed, compacted or trimmed just now, or lost? */
+		rc = sc_index_now(reader->log, state, err);
+		if (rc == 0)
+			rc = check_offset(reader, state, err);
+		if (rc == 0)
+			rc = sc_find_again(reader->log, reader->offset, &spot, err);
+	}
+	return rc;
 }
 
 int sc_reader_open(struct sc_log *log, uint64_t from, struct sc_reader **ret_reader,
@@ -135,6 +171,7 @@ void sc_reader_close(struct sc_reader *reader)
 		return;
 	sc_walk_done(&reader->walk);
 	sc_close(&reader->fd);
+	leave_tier(reader);
 	free(reader);
 }
 
@@ -143,7 +180,7 @@ uint64_t sc_reader_offset(const struct sc_reader *reader)
 	return reader->rest.rows ? reader->rest.first : reader->offset;
 }
 
-/* The walk is at its limit: has the log grown, here or in a next journal? 1 go on, 0 no. */
+/* What was open is read to its end: has the log grown, here or in a next file? 1 go on, 0 no. */
 static int advance(struct sc_reader *reader, struct sc_err *err)
 {
 	struct sc_state state;
@@ -177,7 +214,14 @@ static int advance(struct sc_reader *reader, struct sc_err *err)
 			return rc;
 	}
 	rc = enter(reader, &state, next, 0, err);
-	return rc < 0 ? rc : 1;
+	if (rc != SC_E_NOLOG)
+		return rc < 0 ? rc : 1;
+	/* it went meanwhile: look where its rows are */
+	reader->journal = 0;
+	rc = sc_index_now(reader->log, &state, err);
+	if (rc == 0)
+		rc = check_offset(reader, &state, err);
+	return rc < 0 ? rc : seek(reader, &state, err);
 }
 
 /* N lines off the front of TEXT: their length. */
@@ -227,28 +271,26 @@ static void drop_below(struct sc_run *rest, uint64_t offset)
 	}
 }
 
-/* Fill reader->rest with the next block that has rows for us. 1, 0 or an error. */
-static int next_block(struct sc_reader *reader, struct sc_err *err)
+/* reader->rest becomes the next block's or frame's. 1, or 0: what is open is read to its end. */
+static int next_here(struct sc_reader *reader, struct sc_err *err)
 {
 	struct sc_block block;
 	const char *data;
 	int rc;
 
-	for (;;) {
-		rc = reader->journal
-			     ? sc_walk_next(&reader->walk, SC_WALK_CHECK, &block, &data, err)
-			     : 0;
+	if (reader->tier) {
+		rc = sc_segment_next(reader->tier->segment, 0, &reader->rest, err);
+		if (rc == 0)
+			leave_tier(reader);
+		return rc;
+	}
+	while (reader->journal) {
+		rc = sc_walk_next(&reader->walk, SC_WALK_CHECK, &block, &data, err);
 		if (rc == SC_E_DATA)
 			return sc_walk_damage(reader->log, reader->journal, reader->walk.pos,
 					      reader->offset - 1, err);
-		if (rc < 0)
+		if (rc != 1)
 			return rc;
-		if (rc == 0) {
-			rc = advance(reader, err);
-			if (rc != 1)
-				return rc;
-			continue;
-		}
 		if (block.rows == 0 || block.last < reader->offset)
 			continue;
 		reader->rest = (struct sc_run){
@@ -258,9 +300,24 @@ static int next_block(struct sc_reader *reader, struct sc_err *err)
 			.rows = block.rows,
 			.appended_us = block.appended_us,
 		};
-		drop_below(&reader->rest, reader->offset);
-		if (reader->rest.rows)
-			return 1;
+		return 1;
+	}
+	return 0;
+}
+
+/* Fill reader->rest with the next rows that are for us. 1, 0 or an error. */
+static int next_block(struct sc_reader *reader, struct sc_err *err)
+{
+	int rc;
+
+	for (;;) {
+		rc = next_here(reader, err);
+		if (rc == 0)
+			rc = advance(reader, err);
+		else if (rc == 1)
+			drop_below(&reader->rest, reader->offset);
+		if (rc != 1 || reader->rest.rows)
+			return rc;
 	}
 }
 

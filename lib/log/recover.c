@@ -1,7 +1,7 @@
 /*
  * recover.c: what the files say, when there is no index that can be trusted.
  *
- * Each journal's anchor names what came before it, so only the journal in use is read whole. Its
+ * Each segment's index and each journal's anchor name what came before them, so only the journal in use is read whole. Its
  * tail is taken up to the last whole commit whose blocks chain; what follows was never
  * acknowledged. It is damage, and not a torn end, when a sound block of a later commit than the
  * next one stands behind: a commit is written only after the one before was synced.
@@ -18,9 +18,15 @@
 
 #define CHUNK (256u << 10)
 
+/* What stands before the journal in hand. */
+struct prior {
+	uint64_t name, size; /* of a journal; 0 = nothing */
+	bool sealed;         /* it is not there any more: its rows are in the last segment */
+};
 struct scan {
 	struct sc_log *log;
 	struct sc_recovery *r;
+	struct prior sealed;     /* the last segment's end */
 	struct sc_bytes exts;    /* of the commit that is not whole yet */
 	struct sc_bytes places;  /* its look-up entries */
 	struct sc_state pending; /* the state once it is whole */
@@ -237,30 +243,42 @@ static int foreign(struct scan *s, uint64_t name)
 	return SC_E_DATA;
 }
 
-/* The anchor of journal NAME fits what came before it? Then the state moves to it. */
-static int take_anchor(struct scan *s, uint64_t name, const struct sc_block *block,
-		       const struct sc_anchor *a, uint64_t before, uint64_t before_size)
+/* Does the anchor of journal NAME fit what came before it? */
+static int check_anchor(struct scan *s, uint64_t name, const struct sc_block *block,
+			const struct sc_anchor *a, const struct prior *prior)
 {
-	struct sc_state *state = &s->r->state;
-	struct sc_place place = { name, 0, a->rows, a->bytes, block->appended_us };
-	int rc = 0;
+	const struct sc_state *state = &s->r->state;
 
 	if (!sc_span_is(a->stream_id, s->log->settings.stream_id))
 		return foreign(s, name);
-	if (before && a->prev_journal != before)
-		rc = missing(s, a->prev_journal, "it is missing", name);
-	else if (before && before_size < a->prev_end)
-		rc = missing(s, before, "it is shorter than the journal after it says", name);
-	else if (!before && a->rows > state->floor_rows)
-		rc = missing(s, a->prev_journal, "it is missing", name);
+	if (prior->name && a->prev_journal != prior->name)
+		return missing(s, a->prev_journal, "it is missing", name);
+	if (prior->name && prior->size < a->prev_end)
+		return missing(s, prior->name, "it is shorter than the journal after it says", name);
+	if (!prior->name && a->rows > state->floor_rows)
+		return missing(s, a->prev_journal, "it is missing", name);
+	if (prior->sealed &&
+	    (!sc_hash_same(&block->prev, &state->hash) || a->rows != state->rows))
+		return missing(s, name, "it does not follow the last segment", name);
+	return 0;
+}
+
+/* Then the state moves to it. */
+static int take_anchor(struct scan *s, uint64_t name, const struct sc_block *block,
+		       const struct sc_anchor *a, const struct prior *prior)
+{
+	struct sc_state *state = &s->r->state;
+	struct sc_place place = { name, 0, a->rows, a->bytes, block->appended_us };
+	int rc = check_anchor(s, name, block, a, prior);
+
 	if (rc < 0)
 		return rc;
-	if (before) {
-		struct sc_journal_entry done = { a->prev_journal == before ? a->prev_end
-									   : before_size,
+	if (prior->name && !prior->sealed) {
+		struct sc_journal_entry done = { a->prev_journal == prior->name ? a->prev_end
+										: prior->size,
 						 state->rows, state->bytes };
 
-		rc = put_journal(s, before, &done);
+		rc = put_journal(s, prior->name, &done);
 	}
 	state->next = block->first;
 	state->last = block->first - 1; /* or lower, where offsets have a gap: the tail tells */
@@ -277,8 +295,7 @@ static int take_anchor(struct scan *s, uint64_t name, const struct sc_block *blo
 }
 
 /* One journal: its anchor, and if it is the last one all of it. */
-static int scan_journal(struct scan *s, uint64_t name, bool last, uint64_t *before,
-			uint64_t *before_size)
+static int scan_journal(struct scan *s, uint64_t name, bool last, struct prior *prior)
 {
 	struct sc_block block = { .first = 0 };
 	struct sc_anchor anchor = { .rows = 0 };
@@ -291,7 +308,7 @@ static int scan_journal(struct scan *s, uint64_t name, bool last, uint64_t *befo
 		return rc;
 	sc_walk_init(&walk);
 	rc = read_anchor(s, fd, name, &block, &anchor, &walk, &exts);
-	if (rc == 0 && last && *before && fstat(fd, &st) == 0) {
+	if (rc == 0 && last && prior->name && !prior->sealed && fstat(fd, &st) == 0) {
 		/*
 		 * it was being made when the machine stopped; no row of it can have been
 		 * acknowledged
@@ -305,13 +322,12 @@ static int scan_journal(struct scan *s, uint64_t name, bool last, uint64_t *befo
 		rc = sc_walk_damage(s->log, name, 0, s->r->state.next ? s->r->state.next - 1 : 0,
 				    s->err);
 	if (rc == 1)
-		rc = take_anchor(s, name, &block, &anchor, *before, *before_size);
+		rc = take_anchor(s, name, &block, &anchor, prior);
 	if (rc == 0 && fstat(fd, &st) < 0)
 		rc = sc_err_sys(s->err, SC_E_IO, errno, "cannot examine a journal");
 	if (rc < 0)
 		goto out;
-	*before = name;
-	*before_size = (uint64_t)st.st_size;
+	*prior = (struct prior){ name, (uint64_t)st.st_size, false };
 	if (last)
 		rc = apply_exts(s, exts);
 	if (rc == 0 && last)
@@ -345,16 +361,99 @@ static int anchor_is_torn(struct scan *s, uint64_t name)
 	return rc < 0 ? rc : !rc;
 }
 
-/* The journals in order; those that the floor has passed are left out. */
-static int scan_all(struct scan *s, const struct sc_names *names)
+static int segment_lost(struct scan *s, const struct sc_tier_name *n, uint64_t from)
 {
-	uint64_t before = 0, before_size = 0;
-	size_t from = 0, to = names->count;
+	char path[PATH_MAX];
+
+	if (s->log->tolerant)
+		return 0;
+	sc_tier_path(s->log, n->first, n->last, path);
+	sc_err_set(s->err, SC_E_DATA, "cannot open the log",
+		   "rows from offset %llu on are missing before it", (unsigned long long)from);
+	sc_err_on(s->err, "segment", path);
+	sc_err_next(s->err, "put their segment back, or give them up: sc-log trim %s --before %llu",
+		    s->log->path, (unsigned long long)n->first);
+	sc_err_field_str(s->err, "file", path);
+	return SC_E_DATA;
+}
+
+/* One segment: what its index says, which fits what came before it. */
+static int take_segment(struct scan *s, const struct sc_tier_name *n, const struct sc_segment_info *info)
+{
+	struct sc_state *state = &s->r->state;
+	struct sc_sealed entry;
+
+	sc_tier_note(info, &entry);
+	if (state->segments ? entry.rows_before != state->rows ||
+				      !sc_hash_same(&info->tie.before, &state->hash)
+			    : entry.rows_before > state->floor_rows) {
+		int rc = segment_lost(s, n, state->segments ? state->next : state->floor);
+
+		if (rc < 0)
+			return rc;
+	}
+	state->segments++;
+	state->sealed_next = state->next = entry.next;
+	state->sealed_rows += entry.rows;
+	state->sealed_bytes += entry.bytes;
+	state->sealed_file_bytes += entry.file_bytes;
+	state->rows = entry.rows_before + entry.rows;
+	state->bytes = entry.bytes_before + entry.bytes;
+	state->last = entry.last;
+	state->last_us = entry.last_us;
+	state->hash = info->tie.after;
+	state->commit = info->tie.commit;
+	s->sealed = (struct prior){ info->tie.journal, info->tie.journal_end, true };
+	if (!s->r->txn)
+		return 0;
+	return sc_kv_put(s->r->txn, SC_T_SEGMENTS, sc_u64_key(&entry.first),
+			 sc_span((const char *)&entry, sizeof(entry)), s->err);
+}
+
+/* The segments in order; those that another one covers, or that the floor has passed, are left out. */
+static int scan_segments(struct scan *s)
+{
+	struct sc_tier_names names = { NULL, 0, 0 };
+	int rc = sc_tier_list(s->log, &names, s->err);
+
+	for (size_t i = 0; rc == 0 && i < names.count; i++) {
+		const struct sc_tier_name *n = &names.items[i];
+		struct sc_tier *tier = NULL;
+
+		if (n->covered || n->last < s->r->state.floor)
+			continue;
+		rc = sc_tier_open(s->log, n->first, n->last, &tier, s->err);
+		if (rc == SC_E_DATA && s->log->tolerant) {
+			rc = 0; /* by hand: it stays where it is, its rows are missing */
+			continue;
+		}
+		if (rc == 0)
+			rc = take_segment(s, n, sc_segment_info(tier->segment));
+		sc_tier_close(tier);
+		s->r->sealed_last = n->last;
+	}
+	sc_tier_list_done(&names);
+	return rc;
+}
+
+/* The journals in order; those that were sealed, or that the floor has passed, are left out. */
+static int scan_journals(struct scan *s, const struct sc_names *names)
+{
+	struct prior prior = s->sealed;
+	size_t from = 0, first, to = names->count;
 	int rc = 0;
 
+	while (from < to && names->items[from] <= s->r->sealed_last)
+		from++;
+	if (from == to) {
+		rc = sc_err_set(s->err, SC_E_DATA, "cannot open", "it has no journal behind its segments");
+		sc_log_err(s->log, s->err);
+		return sc_err_next(s->err, "put the files of its folder journal/ back");
+	}
+	first = from;
 	while (from + 1 < to && names->items[from + 1] <= s->r->state.floor)
 		from++;
-	if (from > 0 && from + 1 == to) {
+	if (from > first && from + 1 == to) {
 		/*
 		 * all rows are trimmed: the one before holds none, but says what comes next if
 		 * the last one is torn
@@ -365,19 +464,26 @@ static int scan_all(struct scan *s, const struct sc_names *names)
 		rc = rc < 0 ? rc : 0;
 	}
 	for (size_t i = from; rc == 0 && i < to; i++)
-		rc = scan_journal(s, names->items[i], i + 1 == to, &before, &before_size);
+		rc = scan_journal(s, names->items[i], i + 1 == to, &prior);
 	if (rc == 0 && s->r->torn) {
 		/* then the one before is in use after all */
 		s->r->state.journals--;
-		before = before_size = 0;
+		prior = from + 2 == to ? s->sealed : (struct prior){ 0, 0, false };
 		if (to - from >= 3) {
 			/* its neighbour was checked already */
-			before = names->items[to - 3];
-			before_size = UINT64_MAX;
+			prior.name = names->items[to - 3];
+			prior.size = UINT64_MAX;
 		}
-		rc = scan_journal(s, names->items[to - 2], true, &before, &before_size);
+		rc = scan_journal(s, names->items[to - 2], true, &prior);
 	}
 	return rc;
+}
+
+static int scan_all(struct scan *s, const struct sc_names *names)
+{
+	int rc = scan_segments(s);
+
+	return rc < 0 ? rc : scan_journals(s, names);
 }
 
 int sc_recover(struct sc_log *log, struct sc_recovery *r, struct sc_err *err)
@@ -392,7 +498,8 @@ int sc_recover(struct sc_log *log, struct sc_recovery *r, struct sc_err *err)
 	sc_bytes_init(&s.exts, 64u << 20);
 	sc_bytes_init(&s.places, 64u << 20);
 	memset(&r->state, 0, sizeof(r->state));
-	r->torn = r->beyond = 0;
+	r->torn = r->beyond = r->sealed_last = 0;
+	log->recovering = true;
 	r->state.floor = log->settings.floor.offset;
 	r->state.floor_rows = log->settings.floor.rows;
 	r->state.floor_bytes = log->settings.floor.bytes;
@@ -420,10 +527,49 @@ int sc_recover(struct sc_log *log, struct sc_recovery *r, struct sc_err *err)
 		rc = rc < 0 ? rc : 0;
 	}
 out:
+	log->recovering = false;
 	sc_bytes_done(&s.exts);
 	sc_bytes_done(&s.places);
 	sc_journal_list_done(&names);
 	return rc;
+}
+
+/* Does one of the index's segments hold all of it, and is not it? Or is it below the floor? */
+static bool is_spare(const struct sc_tier_name *n, const struct sc_sealed *items, size_t count, uint64_t floor)
+{
+	for (size_t i = 0; i < count; i++)
+		if (items[i].first <= n->first && items[i].last >= n->last)
+			return items[i].first != n->first || items[i].last != n->last;
+	return n->last < floor;
+}
+
+/*
+ * Best effort, since it is in nobody's way. The index says what is held, not a new look at the folder: a compaction may be giving
+ * its file a name just now.
+ */
+void sc_recover_sweep(struct sc_log *log, const struct sc_recovery *r)
+{
+	struct sc_tier_names tiers = { NULL, 0, 0 };
+	struct sc_names names = { NULL, 0 };
+	struct sc_sealed *items = NULL;
+	size_t count = 0;
+	char path[PATH_MAX];
+
+	if (log->tolerant || !r->state.segments || sc_tier_list(log, &tiers, NULL) < 0)
+		return;
+	if (sc_tier_all(log, &items, &count, NULL) == 0 && tiers.count > count)
+		for (size_t i = 0; i < tiers.count; i++)
+			if (is_spare(&tiers.items[i], items, count, r->state.floor))
+				sc_tier_remove(log, tiers.items[i].first, tiers.items[i].last, NULL);
+	if (sc_journal_list(log, &names, NULL, NULL) == 0) {
+		for (size_t i = 0; i < names.count && names.items[i] <= r->sealed_last; i++) {
+			sc_journal_path(log, names.items[i], path);
+			sc_sys_unlink(path);
+		}
+	}
+	free(items);
+	sc_journal_list_done(&names);
+	sc_tier_list_done(&tiers);
 }
 
 /*
@@ -464,6 +610,8 @@ int sc_recover_settle(struct sc_log *log, const struct sc_recovery *r, struct sc
 		snprintf(path, sizeof(path), "%s/journal", log->path);
 		rc = sc_sync_dir(path, err);
 	}
+	if (rc == 0)
+		rc = sc_tier_sync(log, err); /* what covers others is on disk before these go */
 	if (rc < 0)
 		sc_journal_close(log);
 	return rc;

@@ -2,8 +2,8 @@
  * trim.c: rows given up from the lowest on.
  *
  * The floor is on disk in log.json before anything is removed, so a crash leaves at most journals
- * below the floor, which the next trim or rebuild removes. The journal in use always stays: it
- * names the next offset.
+ * and segments below the floor, which the next trim, seal or rebuild removes. The journal in use
+ * always stays: it names the next offset.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,35 +12,38 @@
 #include "base/file.h"
 #include "log/log_internal.h"
 
-/* Take the entries of a table below NAME out of the index. */
-static int forget_below(struct sc_kv_txn *txn, int table, uint64_t name, uint64_t *ret_count,
-			struct sc_err *err)
+/* Segments of which all rows are below the floor go out of the index. */
+static int forget_segments(struct sc_kv_txn *txn, struct sc_state *state, struct sc_err *err)
 {
 	struct sc_kv_cursor *cursor = NULL;
 	struct sc_span key, value;
-	uint64_t lowest;
-	int rc = 0;
+	struct sc_sealed entry;
+	int rc;
 
-	*ret_count = 0;
 	for (;;) {
-		rc = sc_kv_cursor_open(txn, table, &cursor, err);
+		rc = sc_kv_cursor_open(txn, SC_T_SEGMENTS, &cursor, err);
 		if (rc < 0)
 			return rc;
 		rc = sc_kv_cursor_move(cursor, SC_KV_FIRST, &key, &value, err);
-		if (rc == 1)
-			memcpy(&lowest, key.data, sizeof(lowest));
+		if (rc == 1 && value.len == sizeof(entry))
+			memcpy(&entry, value.data, sizeof(entry));
+		else
+			rc = rc < 0 ? rc : 0;
 		sc_kv_cursor_close(cursor);
-		if (rc != 1 || lowest >= name)
+		if (rc != 1 || entry.last >= state->floor)
 			return rc < 0 ? rc : 0;
-		rc = sc_kv_del(txn, table, sc_u64_key(&lowest), err);
+		rc = sc_kv_del(txn, SC_T_SEGMENTS, sc_u64_key(&entry.first), err);
 		if (rc < 0)
 			return rc;
-		++*ret_count;
+		state->segments--;
+		state->sealed_rows -= entry.rows;
+		state->sealed_bytes -= entry.bytes;
+		state->sealed_file_bytes -= entry.file_bytes;
 	}
 }
 
-static int unlink_below(struct sc_log *log, const struct sc_names *names, uint64_t keep,
-			struct sc_err *err)
+static int unlink_journals(struct sc_log *log, const struct sc_names *names, uint64_t keep,
+			   struct sc_err *err)
 {
 	char path[PATH_MAX];
 	int rc;
@@ -55,6 +58,18 @@ static int unlink_below(struct sc_log *log, const struct sc_names *names, uint64
 	}
 	snprintf(path, sizeof(path), "%s/journal", log->path);
 	return sc_sync_dir(path, err);
+}
+
+static int unlink_segments(struct sc_log *log, uint64_t floor, struct sc_err *err)
+{
+	struct sc_tier_names names = { NULL, 0, 0 };
+	int rc = sc_tier_list(log, &names, err);
+
+	for (size_t i = 0; rc == 0 && i < names.count; i++)
+		if (names.items[i].last < floor)
+			rc = sc_tier_remove(log, names.items[i].first, names.items[i].last, err);
+	sc_tier_list_done(&names);
+	return rc < 0 ? rc : sc_tier_sync(log, err);
 }
 
 static int refuse_ahead(const struct sc_log *log, uint64_t before, uint64_t next,
@@ -114,9 +129,11 @@ int sc_log_trim(struct sc_log *log, uint64_t before, struct sc_err *err)
 	if (keep > state.journal)
 		keep = state.journal;
 	if (rc == 0)
-		rc = forget_below(txn, SC_T_BLOCKS, keep, &count, err);
+		rc = sc_index_forget(txn, SC_T_BLOCKS, keep, &count, err);
 	if (rc == 0)
-		rc = forget_below(txn, SC_T_JOURNALS, keep, &count, err);
+		rc = sc_index_forget(txn, SC_T_JOURNALS, keep, &count, err);
+	if (rc == 0)
+		rc = forget_segments(txn, &state, err);
 	if (rc < 0) {
 		sc_index_abort(log, &txn);
 		goto out;
@@ -124,7 +141,9 @@ int sc_log_trim(struct sc_log *log, uint64_t before, struct sc_err *err)
 	state.journals -= count < state.journals ? count : state.journals - 1;
 	rc = sc_index_end(log, &txn, &state, 0, err);
 	if (rc == 0)
-		rc = unlink_below(log, &names, keep, err);
+		rc = unlink_journals(log, &names, keep, err);
+	if (rc == 0)
+		rc = unlink_segments(log, state.floor, err);
 out:
 	sc_journal_list_done(&names);
 	return rc;

@@ -1,9 +1,10 @@
 /*
- * verify.c: a log proved: every block's hash, the chain, the offsets in the lines, the counters,
- * the files that are there.
+ * verify.c: a log proved: every block's and frame's hash, the chain, the offsets in the lines, the
+ * counters, the files that are there.
  *
  * The proof's hash is XXH3-128 over the lines of the range in order, so it is the same wherever
- * the rows lie by now.
+ * the rows lie by now. Rows may be sealed while they are read: each file is looked up by the
+ * offset that comes next, and what was read of it before is not counted twice.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -147,8 +148,8 @@ static int check_block(struct verify *v, const struct sc_block *block, const cha
 	return 0;
 }
 
-/* One journal up to END. *RET_DONE when the range ends in it. */
-static int check_journal(struct verify *v, uint64_t end, bool *ret_done)
+/* The journal in hand up to END. SC_E_NOLOG: it is not there. */
+static int check_journal(struct verify *v, uint64_t end)
 {
 	struct sc_walk walk;
 	struct sc_block block;
@@ -156,8 +157,6 @@ static int check_journal(struct verify *v, uint64_t end, bool *ret_done)
 	int fd = -1, rc = sc_journal_open(v->log, v->journal, false, &fd, v->err);
 
 	v->at = 0;
-	if (rc == SC_E_NOLOG)
-		return damaged(v, "there is nothing: the file is missing");
 	if (rc < 0)
 		return rc;
 	sc_walk_init(&walk);
@@ -167,68 +166,231 @@ static int check_journal(struct verify *v, uint64_t end, bool *ret_done)
 		if (rc < 0)
 			break;
 		v->at = walk.pos;
-		if (block.rows && block.last >= v->to) {
-			*ret_done = true;
+		if (block.rows && block.last >= v->to)
 			break;
-		}
 	}
 	if (rc == SC_E_DATA && walk.pos == v->at)
 		rc = damaged(v, "the checksum does not match, or it is cut short");
 	sc_walk_done(&walk);
 	close(fd);
-	return rc;
+	v->proof.journals++;
+	return rc < 0 ? rc : 0;
 }
 
-static int check_journals(struct verify *v, struct sc_names *names, bool *ret_done)
+static int segment_damaged(struct verify *v, const struct sc_tier *tier, const char *what)
 {
-	size_t from = 0, count = names->count;
-	int rc = 0;
+	uint64_t last_good = v->chain.next ? v->chain.next - 1 : 0;
 
-	while (count && names->items[count - 1] > v->state.journal)
-		count--; /* begun after we looked */
-	while (from + 1 < count && names->items[from + 1] <= v->from)
-		from++;
-	for (size_t i = from; rc == 0 && i < count && !*ret_done; i++) {
-		uint64_t end, next;
+	sc_err_set(v->err, SC_E_DATA, "cannot verify", "%s; the last good offset is %llu", what,
+		   (unsigned long long)last_good);
+	sc_err_on(v->err, "segment", tier->path);
+	sc_err_next(v->err, "put a good copy of the file back, or give up its rows with sc-log trim");
+	sc_err_field_str(v->err, "file", tier->path);
+	sc_err_field_int(v->err, "position", 0);
+	sc_err_field_int(v->err, "last_good", (int64_t)last_good);
+	return SC_E_DATA;
+}
 
-		v->journal = names->items[i];
-		rc = sc_find_journal(v->log, &v->state, v->journal, &end, &next, v->err);
-		if (rc == SC_E_NOLOG) {
-			v->proof.orphans++;
-			rc = 0;
-			continue;
+/* What the segment says of its place in the log fits what was read before it. */
+static int check_tie(struct verify *v, const struct sc_tier *tier)
+{
+	const struct sc_segment_info *info = sc_segment_info(tier->segment);
+	const struct sc_segment_tie *tie = &info->tie;
+
+	if (!v->chain.begun)
+		return 0;
+	if (tie->rows_before > v->chain.rows ||
+	    (tie->rows_before == v->chain.rows && tie->bytes_before != v->chain.bytes))
+		return segment_damaged(v, tier, "its counters are not those of what is before it");
+	/* or it was made of files that were read before it was, and of more */
+	if (tie->rows_before == v->chain.rows && !sc_hash_same(&tie->before, &v->chain.hash))
+		return segment_damaged(v, tier, "the chain is broken before it");
+	return 0;
+}
+
+/* The run's lines that are in the range go into the proof. */
+static void prove_run(struct verify *v, const struct sc_run *run)
+{
+	const char *at = run->lines.data, *end = at + run->lines.len, *from = NULL, *to = NULL;
+
+	if (run->last < v->from || run->first > v->to)
+		return;
+	while (at < end) {
+		const char *lf = memchr(at, '\n', (size_t)(end - at));
+		uint64_t offset = head_offset(at, end);
+
+		if (offset >= v->from && offset <= v->to) {
+			from = from ? from : at;
+			to = lf + 1;
+			if (!v->proof.rows++)
+				v->proof.first = offset;
+			v->proof.last = offset;
 		}
-		if (rc == 0)
-			rc = check_journal(v, end, ret_done);
-		if (rc == 0 && !*ret_done && i + 1 < count && next != names->items[i + 1]) {
-			v->journal = next;
-			v->at = 0;
-			rc = damaged(v, "there is nothing: the file is missing");
-		}
+		at = lf + 1;
 	}
-	return rc;
+	if (from) {
+		XXH3_128bits_update(v->hash, from, (size_t)(to - from));
+		v->proof.bytes += (uint64_t)(to - from);
+	}
 }
 
-static int check_all(struct verify *v, uint64_t from)
+/* All of a segment's lines, also those out of the range: its own checksum is over all. */
+static int check_lines_of(struct verify *v, struct sc_tier *tier)
 {
-	struct sc_names names = { NULL, 0 };
-	bool done = false;
-	int rc = sc_journal_list(v->log, &names, &v->proof.orphans, v->err);
+	const struct sc_segment_info *info = sc_segment_info(tier->segment);
+	XXH3_state_t *hash = XXH3_createState();
+	XXH128_canonical_t canonical;
+	struct sc_run run;
+	int rc;
+
+	if (!hash)
+		return sc_err_nomem(v->err, "cannot verify");
+	XXH3_128bits_reset(hash);
+	while ((rc = sc_segment_next(tier->segment, 0, &run, v->err)) == 1) {
+		XXH3_128bits_update(hash, run.lines.data, run.lines.len);
+		prove_run(v, &run);
+		if (run.first > v->to)
+			break; /* the range ends before it */
+	}
+	XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(hash));
+	XXH3_freeState(hash);
+	if (rc == 0 && memcmp(canonical.digest, info->hash.bytes, SC_HASH_LEN) != 0)
+		rc = segment_damaged(v, tier, "the lines do not match their checksum");
+	return rc < 0 ? rc : 0;
+}
+
+static int check_segment(struct verify *v, const struct sc_sealed *entry)
+{
+	const struct sc_segment_info *info;
+	struct sc_tier *tier = NULL;
+	int rc = sc_tier_open(v->log, entry->first, entry->last, &tier, v->err);
 
 	if (rc < 0)
 		return rc;
-	rc = check_journals(v, &names, &done);
-	sc_journal_list_done(&names);
-	if (rc < 0 || done)
+	info = sc_segment_info(tier->segment);
+	rc = check_tie(v, tier);
+	if (rc == 0)
+		rc = check_lines_of(v, tier);
+	if (rc == 0) {
+		v->chain = (struct sc_proof_state){
+			.begun = true,
+			.hash = info->tie.after,
+			.next = info->tie.next,
+			.rows = info->tie.rows_before + info->rows,
+			.bytes = info->tie.bytes_before + info->bytes,
+			.commit = info->tie.commit,
+			.last_us = info->last_us,
+		};
+		v->proof.blocks += info->frames;
+		v->proof.segments++;
+	}
+	sc_tier_close(tier);
+	return rc;
+}
+
+/* The file that SPOT names. 1: it is the journal in use, read to its end. */
+static int check_file(struct verify *v, const struct sc_spot *spot)
+{
+	uint64_t end, next;
+	int rc;
+
+	if (spot->sealed)
+		return check_segment(v, &spot->segment);
+	v->journal = spot->place.journal;
+	rc = sc_find_journal(v->log, &v->state, v->journal, &end, &next, v->err);
+	if (rc == 0)
+		rc = check_journal(v, end);
+	if (rc < 0)
 		return rc;
-	/* everything up to the frontier was read: it must be what the state says */
+	if (v->journal == v->state.journal)
+		return 1;
+	if (v->chain.next < next && v->chain.next <= v->to)
+		v->chain.next = next; /* there is a gap */
+	return 0;
+}
+
+/* Was the journal in use, as it was when we began, read to its end? Then all must add up. */
+static int check_end(struct verify *v, uint64_t from)
+{
 	if (!v->chain.begun || !sc_hash_same(&v->chain.hash, &v->state.hash) ||
 	    v->chain.rows != v->state.rows || v->chain.bytes != v->state.bytes)
 		return damaged(v, "the journals do not end as the index says");
-	if (from == 0 && v->to == UINT64_MAX &&
-	    v->proof.rows != v->state.rows - v->state.floor_rows)
+	if (from == 0 && v->proof.rows != v->state.rows - v->state.floor_rows)
 		return damaged(v, "rows are missing at the front");
 	return 0;
+}
+
+static int check_files(struct verify *v, uint64_t from)
+{
+	uint64_t at = v->from ? v->from : 1;
+	bool to_end = v->to >= v->state.next - 1;
+	struct sc_spot spot;
+	int rc = sc_find_spot(v->log, at, &spot, v->err);
+
+	if (to_end)
+		v->to = v->state.next - 1; /* what is appended meanwhile is not part of it */
+	while (rc == 1) {
+		rc = check_file(v, &spot);
+		if (rc == SC_E_NOLOG) {
+			/* sealed just now, or lost? */
+			rc = sc_find_again(v->log, at, &spot, v->err);
+			continue;
+		}
+		if (rc == 1)
+			return to_end ? check_end(v, from) : 0;
+		if (rc < 0)
+			return rc;
+		at = v->chain.next;
+		if (at > v->from)
+			v->from = at; /* a segment made meanwhile may hold more than what comes next */
+		/* a journal in use that holds no rows is looked at too: it ends the chain */
+		if (at > v->to && !(to_end && at == v->state.journal))
+			return 0;
+		rc = sc_find_spot(v->log, at, &spot, v->err);
+	}
+	return rc == 0 && !v->chain.begun ? damaged(v, "there is nothing") : rc;
+}
+
+/* Does the index know this file? Those of a seal that runs now are not counted. */
+static int count_orphans(struct verify *v)
+{
+	struct sc_tier_names tiers = { NULL, 0, 0 };
+	struct sc_names names = { NULL, 0 };
+	struct sc_state state;
+	uint64_t strangers = 0, end, next;
+	int rc = sc_tier_list(v->log, &tiers, v->err);
+
+	if (rc == 0)
+		rc = sc_journal_list(v->log, &names, &strangers, v->err);
+	if (rc == 0)
+		rc = sc_index_now(v->log, &state, v->err);
+	v->proof.orphans = strangers + tiers.strangers;
+	for (size_t i = 0; rc == 0 && i < tiers.count; i++) {
+		const struct sc_tier_name *n = &tiers.items[i];
+		char path[PATH_MAX];
+		struct sc_spot spot;
+
+		rc = sc_find_spot(v->log, n->first, &spot, v->err);
+		sc_tier_path(v->log, n->first, n->last, path);
+		if (rc >= 0 && (rc == 0 || !spot.sealed || spot.segment.first != n->first ||
+				spot.segment.last != n->last) &&
+		    access(path, F_OK) == 0)
+			v->proof.orphans++;
+		rc = rc < 0 ? rc : 0;
+	}
+	for (size_t i = 0; rc == 0 && i < names.count && names.items[i] < state.journal; i++) {
+		char path[PATH_MAX];
+
+		sc_journal_path(v->log, names.items[i], path);
+		rc = sc_find_journal(v->log, &state, names.items[i], &end, &next, v->err);
+		if (rc == SC_E_NOLOG) {
+			v->proof.orphans += access(path, F_OK) == 0;
+			rc = 0;
+		}
+	}
+	sc_tier_list_done(&tiers);
+	sc_journal_list_done(&names);
+	return rc;
 }
 
 int sc_log_verify(const char *path, uint64_t from, uint64_t to, struct sc_log_proof *ret_proof,
@@ -251,7 +413,9 @@ int sc_log_verify(const char *path, uint64_t from, uint64_t to, struct sc_log_pr
 	if (rc < 0)
 		goto out;
 	v.from = from < v.state.floor ? v.state.floor : from;
-	rc = check_all(&v, from);
+	rc = check_files(&v, from);
+	if (rc == 0)
+		rc = count_orphans(&v);
 	if (rc < 0)
 		goto out;
 	XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(v.hash));

@@ -1,0 +1,93 @@
+/*
+ * sc-seal.h: what the files of sc-seal share.
+ *
+ * Owns      a struct target its log and seal until target_close; a struct round its lists until round_done.
+ * Units     sizes in bytes; times in us since 1970 UTC.
+ * Errors    0 or a negative sc_code with err set.
+ * Safety    main thread.
+ * Source    man/sc-seal.1.
+ */
+#ifndef SC_SEAL_PROGRAM_H
+#define SC_SEAL_PROGRAM_H
+
+#include <sys/types.h>
+
+#include "base/program.h"
+#include "base/progress.h"
+#include "log/seal.h"
+
+struct opts {
+	struct sc_common common;
+	bool force, compact, dry_run, watch, age_given;
+	uint64_t target;
+	int64_t keep_rows, age_ms, interval_ms, level;
+	struct sc_opt_list keep_local;
+};
+
+/* What may stay; 0 = no limit of that kind. */
+struct keep {
+	int64_t age_us;
+	uint64_t bytes, rows;
+};
+/* 7d, 10G and both: --keep-local. */
+int keep_parse(const struct opts *o, struct keep *ret_keep, struct sc_err *err);
+/* How many of COUNT segments go from the front, and which limit takes each of them. */
+size_t keep_drop(const struct keep *keep, const struct sc_sealed *items, size_t count, int64_t now_us);
+const char *keep_why(const struct keep *keep, const struct sc_sealed *items, size_t count, size_t at, int64_t now_us);
+
+/* A log that is worked on. */
+struct target {
+	const char *path;
+	struct sc_log *log;
+	struct sc_seal *seal;
+	uint64_t leftovers;       /* that an earlier round told */
+	dev_t device;             /* of its log.json when it was opened */
+	ino_t inode;
+};
+int target_open(struct target *t, bool dry, struct sc_err *err);
+void target_close(struct target *t);
+
+/* What was done to one log at one time. */
+struct done {
+	enum sc_seal_act act;
+	struct sc_sealed segment;
+	uint64_t from;            /* journals or segments it was made of */
+	const char *why;
+	bool foreseen;            /* in a dry run, before it is made: its size is an estimate */
+};
+struct round {
+	const struct opts *o;
+	struct target *target;
+	const struct keep *keep;
+	struct sc_progress *progress;
+	bool force;
+	int64_t now_us, ms;
+	struct done *done;
+	size_t count, cap;
+	bool short_of_memory;     /* a step could not be noted */
+	struct sc_sealed *held;   /* the segments that there are then: in a dry run as they would be */
+	size_t held_count;
+	struct sc_log_state state; /* afterwards */
+	struct sc_seal_report report;
+	uint64_t leftovers;
+};
+/*
+ * Compacts, seals and removes, in this order. One that fails does not keep the others from being done: the first error is
+ * returned. A signal ends it between two steps, with 0.
+ */
+int round_run(struct round *r, struct sc_err *err);
+void round_done(struct round *r);
+
+/* On stdout: with --json an object, in a dry run lines. ERR is NULL when all went well. */
+int report_print(const struct round *r, const struct sc_err *err, struct sc_err *ret_err);
+/* As a message, with -v. */
+void report_say(const struct round *r, const struct done *d);
+/* What became of the log at large, as a message. */
+void report_summary(const struct round *r);
+
+/* TERM and INT end the work at the next step, or after two seconds; HUP asks for a round at once. */
+void stop_begin(bool watch);
+int stop_signal(void);            /* the signal that came, or 0 */
+bool stop_wait(int64_t ms);       /* until then, or a signal: true when a round was asked for */
+
+#endif
