@@ -14,7 +14,9 @@
 #include "base/err.h"
 #include "log/log.h"
 
-#define ROW "{\"event_ts\":1700000000000000,\"price\":61234.50,\"amount\":0.0317,\"side\":1,\"symbol\":\"BTCUSD\",\"ok\":true}"
+#define ROW \
+	"{\"event_ts\":1700000000000000,\"price\":61234.50,\"amount\":0.0317,\"side\":1," \
+	"\"symbol\":\"BTCUSD\",\"ok\":true}"
 
 static int compare(const void *a, const void *b)
 {
@@ -48,11 +50,14 @@ static int make_floor(const char *path, size_t bytes)
 
 int main(int argc, char **argv)
 {
-	size_t rows = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, commits = argc > 3 ? strtoul(argv[3], NULL, 10) : 1000;
+	size_t rows = argc > 2 ? strtoul(argv[2], NULL, 10) : 1,
+	       commits = argc > 3 ? strtoul(argv[3], NULL, 10) : 1000;
 	size_t row_len = strlen(ROW), bytes = rows * (row_len + 10);
-	int64_t *ours = calloc(commits, sizeof(*ours)), *floor_us = calloc(commits, sizeof(*floor_us)), start, total = 0;
+	int64_t *ours = calloc(commits, sizeof(*ours)),
+		*floor_us = calloc(commits, sizeof(*floor_us)), start, total = 0;
 	uint32_t *lens = calloc(rows, sizeof(*lens));
-	char *text = malloc(rows * row_len + 1), *same = malloc(bytes + 1), path[4096], log_path[4096];
+	char *text = malloc(rows * row_len + 1), *same = malloc(bytes + 1), path[4096],
+	     log_path[4096];
 	struct sc_log_rows batch = { .lens = lens, .count = rows };
 	struct sc_log_commit commit;
 	struct sc_log *log = NULL;
@@ -76,7 +81,8 @@ int main(int argc, char **argv)
 		fail(&err);
 	for (size_t i = 0; i < commits; i++) {
 		start = sc_mono_us();
-		if (pwrite(fd, same, bytes, (off_t)(i * bytes)) != (ssize_t)bytes || fdatasync(fd) < 0)
+		if (pwrite(fd, same, bytes, (off_t)(i * bytes)) != (ssize_t)bytes ||
+		    fdatasync(fd) < 0)
 			return 74;
 		floor_us[i] = sc_mono_us() - start;
 		start = sc_mono_us();
@@ -87,11 +93,13 @@ int main(int argc, char **argv)
 	}
 	qsort(ours, commits, sizeof(*ours), compare);
 	qsort(floor_us, commits, sizeof(*floor_us), compare);
-	printf("{\"bench\":\"append\",\"rows\":%zu,\"commits\":%zu,\"p50_us\":%lld,\"p99_us\":%lld,\"floor_p50_us\":%lld,"
+	printf("{\"bench\":\"append\",\"rows\":%zu,\"commits\":%zu,\"p50_us\":%lld,\"p99_us\":%lld,"
+	       "\"floor_p50_us\":%lld,"
 	       "\"floor_p99_us\":%lld,\"ratio\":%.2f,\"rows_s\":%.0f}\n",
 	       rows, commits, (long long)ours[commits / 2], (long long)ours[commits * 99 / 100],
 	       (long long)floor_us[commits / 2], (long long)floor_us[commits * 99 / 100],
-	       (double)ours[commits / 2] / (double)floor_us[commits / 2], (double)(rows * commits) * 1e6 / (double)total);
+	       (double)ours[commits / 2] / (double)floor_us[commits / 2],
+	       (double)(rows * commits) * 1e6 / (double)total);
 	sc_log_close(log);
 	close(fd);
 	unlink(path);
