@@ -150,8 +150,8 @@ static void print_json(struct sc_log *log, const struct sc_log_state *s,
 	       (unsigned long long)s->commit_seq, (unsigned long long)s->journals,
 	       (unsigned long long)s->segments, (unsigned long long)u->journal_bytes,
 	       (unsigned long long)u->segment_bytes, (unsigned long long)s->sealed_rows,
-	       (unsigned long long)s->sealed_bytes,
-	       (unsigned long long)u->index_bytes, (unsigned long long)u->readers);
+	       (unsigned long long)s->sealed_bytes, (unsigned long long)u->index_bytes,
+	       (unsigned long long)u->readers);
 	printf("\"message_max\":%llu,\"schema\":%.*s,\"sources\":{%.*s}}\n",
 	       (unsigned long long)sc_log_message_max(log), (int)text.len, text.data,
 	       (int)sources->text.len, sources->text.data ? sources->text.data : "");
@@ -225,7 +225,8 @@ int run_verify(const void *given, char *const *operands, struct sc_err *err)
 	if (rc < 0)
 		return rc;
 	if (p.orphans)
-		sc_say(SC_WARNING, "%llu files in the log's folders journal/ and sealed/ belong to nothing",
+		sc_say(SC_WARNING,
+		       "%llu files in the log's folders journal/ and sealed/ belong to nothing",
 		       (unsigned long long)p.orphans);
 	if (o->common.json)
 		printf("{\"hash\":\"%s\",\"rows\":%llu,\"bytes\":%llu,\"first\":%llu,\"last\":%llu,"

@@ -1,4 +1,5 @@
-/* sc-seal: finished journals into compressed segments, small segments into larger ones, old ones away. */
+/* sc-seal: finished journals into compressed segments, small segments into larger ones, old ones
+ * away. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,7 +185,8 @@ static void say_failed(const struct sc_err *err)
 	       line); /* said once a minute at most */
 }
 
-/* Rounds until a signal. What cannot be opened at the start is a mistake of whoever started it; what fails later passes. */
+/* Rounds until a signal. What cannot be opened at the start is a mistake of whoever started it;
+ * what fails later passes. */
 static int watch(struct work *w, struct sc_err *err)
 {
 	bool force = false;

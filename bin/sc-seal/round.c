@@ -1,8 +1,8 @@
 /*
  * round.c: one log, once: compacts, seals, removes.
  *
- * Small segments come first, so that each step looks at the log as it is before the run: a dry run can then say exactly what a
- * run does. What is sealed now is put together by a later one.
+ * Small segments come first, so that each step looks at the log as it is before the run: a dry run
+ * can then say exactly what a run does. What is sealed now is put together by a later one.
  */
 #include <stdlib.h>
 
@@ -79,7 +79,8 @@ static int list_each(void *arg, const struct sc_sealed *segment)
 	return list_add(arg, segment, NULL);
 }
 
-/* A dry run's: COUNT segments that would be one. Its size is not known: theirs is the most it will have. */
+/* A dry run's: COUNT segments that would be one. Its size is not known: theirs is the most it will
+ * have. */
 static void foresee_compacted(struct list *l, const struct sc_sealed *segment)
 {
 	struct sc_sealed one = *segment;

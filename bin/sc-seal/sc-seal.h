@@ -1,7 +1,8 @@
 /*
  * sc-seal.h: what the files of sc-seal share.
  *
- * Owns      a struct target its log and seal until target_close; a struct round its lists until round_done.
+ * Owns      a struct target its log and seal until target_close; a struct round its lists until
+ *           round_done.
  * Units     sizes in bytes; times in us since 1970 UTC.
  * Errors    0 or a negative sc_code with err set.
  * Safety    main thread.
@@ -32,8 +33,10 @@ struct keep {
 /* 7d, 10G and both: --keep-local. */
 int keep_parse(const struct opts *o, struct keep *ret_keep, struct sc_err *err);
 /* How many of COUNT segments go from the front, and which limit takes each of them. */
-size_t keep_drop(const struct keep *keep, const struct sc_sealed *items, size_t count, int64_t now_us);
-const char *keep_why(const struct keep *keep, const struct sc_sealed *items, size_t count, size_t at, int64_t now_us);
+size_t keep_drop(const struct keep *keep, const struct sc_sealed *items, size_t count,
+		int64_t now_us);
+const char *keep_why(const struct keep *keep, const struct sc_sealed *items, size_t count,
+		size_t at, int64_t now_us);
 
 /* A log that is worked on. */
 struct target {
@@ -72,8 +75,8 @@ struct round {
 	uint64_t leftovers;
 };
 /*
- * Compacts, seals and removes, in this order. One that fails does not keep the others from being done: the first error is
- * returned. A signal ends it between two steps, with 0.
+ * Compacts, seals and removes, in this order. One that fails does not keep the others from being
+ * done: the first error is returned. A signal ends it between two steps, with 0.
  */
 int round_run(struct round *r, struct sc_err *err);
 void round_done(struct round *r);
@@ -85,7 +88,8 @@ void report_say(const struct round *r, const struct done *d);
 /* What became of the log at large, as a message. */
 void report_summary(const struct round *r);
 
-/* TERM and INT end the work at the next step, or after two seconds; HUP asks for a round at once. */
+/* TERM and INT end the work at the next step, or after two seconds; HUP asks for a round at
+ * once. */
 void stop_begin(bool watch);
 int stop_signal(void);            /* the signal that came, or 0 */
 bool stop_wait(int64_t ms);       /* until then, or a signal: true when a round was asked for */

@@ -1,4 +1,5 @@
-/* stop.c: TERM and INT: finish the step in hand, end within two seconds. HUP: another round at once. */
+/* stop.c: TERM and INT: finish the step in hand, end within two seconds. HUP: another round at
+ * once. */
 #include <poll.h>
 #include <signal.h>
 #include <time.h>

@@ -1,7 +1,8 @@
 /*
  * base/progress.h: how far a long piece of work is, on a terminal and nowhere else.
  *
- * Owns      one line of the terminal, from the first sc_progress_show that draws until sc_progress_clear.
+ * Owns      one line of the terminal, from the first sc_progress_show that draws until
+ *           sc_progress_clear.
  * Units     done and total in bytes; times in us.
  * Errors    none: a line that cannot be written is lost.
  * Safety    one thread. Call sc_progress_clear before anything else is written to the terminal.
@@ -32,8 +33,8 @@ void sc_progress_show(struct sc_progress *p, uint64_t done, uint64_t total);
 void sc_progress_clear(struct sc_progress *p);
 
 /*
- * The line, of COLUMNS at most (and SC_PROGRESS_COLUMNS), without a line break: label, bar, percent, size, speed, time left.
- * What does not fit goes, the bar first.
+ * The line, of COLUMNS at most (and SC_PROGRESS_COLUMNS), without a line break: label, bar,
+ * percent, size, speed, time left. What does not fit goes, the bar first.
  */
 size_t sc_progress_line(const char *label, uint64_t done, uint64_t total, int64_t spent_us, size_t columns,
 			char ret_text[SC_PROGRESS_COLUMNS + 1]);

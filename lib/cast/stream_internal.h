@@ -85,7 +85,8 @@ void sc_subscriber_drop(struct sc_subscriber *sub, const struct sc_refusal *refu
 void sc_subscriber_idle(struct sc_subscriber *sub, bool idle);
 void sc_subscriber_let_go(
 	struct sc_subscriber *sub); /* of its reader: it is opened again where it went on */
-/* When ERR says that there are no descriptors left: those of all replays but KEEP's are closed. True: try again. */
+/* When ERR says that there are no descriptors left: those of all replays but KEEP's are closed.
+ * True: try again. */
 bool sc_stream_spare(struct sc_stream *stream, const struct sc_subscriber *keep,
 		     struct sc_err *err);
 

@@ -9,7 +9,8 @@
 /* Rows and bytes that one call looks at for a filter before it lets the loop go on. */
 #define FILTER_ROWS_MAX 8192u
 #define FILTER_BYTES_MAX (1u << 20)
-/* Readers of a stream that are kept open; beyond them, one is closed after so many bytes and opened again. */
+/* Readers of a stream that are kept open; beyond them, one is closed after so many bytes and opened
+ * again. */
 #define READERS_MAX 64u
 #define READ_BYTES (512u << 10)
 #define TIME_DIGITS_MAX 21u /* sign, digits, comma */
@@ -82,7 +83,8 @@ uint64_t sc_subscriber_backlog(const struct sc_subscriber *sub)
 	return head->last >= sub->want ? head->last + 1 - sub->want : 0;
 }
 
-/* A replay may come into a ring that holds more than the limit: it is not slow before it was within it. */
+/* A replay may come into a ring that holds more than the limit: it is not slow before it was within
+ * it. */
 static void caught_up(struct sc_subscriber *sub)
 {
 	uint64_t limit = sub->stream->settings.max_backlog;
@@ -129,7 +131,8 @@ static enum sc_next fail(struct sc_subscriber *sub, int rc, struct sc_err *err)
 	struct sc_log_state state;
 
 	if (rc == SC_E_REFUSED && sc_log_state(sub->stream->log, &state, NULL) == 0) {
-		/* Retention passed the replay: the rows are gone for everybody, and no error of ours. */
+		/* Retention passed the replay: the rows are gone for everybody, and no error of
+		 * ours. */
 		sc_refusal_init(&r, SC_REFUSAL_NOT_REPLAYABLE);
 		r.why = SC_WHY_EVICTED;
 		r.wire = sub->stream->wire;
@@ -151,7 +154,8 @@ static enum sc_next fail(struct sc_subscriber *sub, int rc, struct sc_err *err)
 
 enum where { IN_RING, IN_LOG, NOT_YET, CLOSED };
 
-/* Where the next message is. The two places meet exactly: whatever the ring still holds from `want` on is read there. */
+/* Where the next message is. The two places meet exactly: whatever the ring still holds from `want`
+ * on is read there. */
 static enum where locate(struct sc_subscriber *sub)
 {
 	struct sc_stream *stream = sub->stream;
@@ -166,7 +170,8 @@ static enum where locate(struct sc_subscriber *sub)
 	}
 	if (sub->want <= sc_ring_tail(stream->ring)->last)
 		return sc_subscriber_check(sub) ? CLOSED : IN_LOG;
-	/* Rows that this one must not see again, or that were before its time, are still to come into the ring. */
+	/* Rows that this one must not see again, or that were before its time, are still to come
+	 * into the ring. */
 	if (sub->want > sc_ring_head(stream->ring)->last + 1)
 		return NOT_YET;
 	if (!sc_ring_find(stream->ring, sub->want, &sub->at))
@@ -188,7 +193,8 @@ static int open_reader(struct sc_subscriber *sub, struct sc_err *err)
 	return rc;
 }
 
-/* Have lines of the log from `want` on at hand. 1, 0 (all that was committed has been read), or a negative code. */
+/* Have lines of the log from `want` on at hand. 1, 0 (all that was committed has been read), or a
+ * negative code. */
 static int fetch(struct sc_subscriber *sub, struct sc_err *err)
 {
 	struct sc_run run;
@@ -246,8 +252,9 @@ static bool fits(const struct sc_stream *stream, struct sc_span line, size_t max
 }
 
 /*
- * Frame lines of the log, of many commits if they are small, until MAX. The reader moves on at once; `want` does when the frames
- * were sent, and if they were not, the reader is opened again there (sc_subscriber_next).
+ * Frame lines of the log, of many commits if they are small, until MAX. The reader moves on at
+ * once; `want` does when the frames were sent, and if they were not, the reader is opened again
+ * there (sc_subscriber_next).
  */
 static enum sc_next next_from_log(struct sc_subscriber *sub, size_t max, struct sc_span *ret_frames,
 				  struct sc_err *err)
@@ -308,7 +315,8 @@ static struct sc_span message_of(struct sc_span payload, bool triples)
 	return at ? sc_span(at + 1, (size_t)(end - at - 1)) : sc_span("null", 4);
 }
 
-/* One step of a filtered subscriber: the next message, wherever it is; moves on when it does not match. */
+/* One step of a filtered subscriber: the next message, wherever it is; moves on when it does not
+ * match. */
 struct filter {
 	size_t rows, bytes;
 	uint64_t count; /* matched, framed in scratch */
@@ -533,7 +541,8 @@ void sc_subscriber_sent(struct sc_subscriber *sub)
 	sub->stalled = false;
 }
 
-/* Over that many messages of the ring that the filter lets through: they were there a moment ago. */
+/* Over that many messages of the ring that the filter lets through: they were there a moment
+ * ago. */
 static void skip_matches(struct sc_subscriber *sub, uint64_t count)
 {
 	struct sc_ring_at after;

@@ -25,9 +25,10 @@
 
 struct sc_exec;
 
-int sc_exec_new(struct sc_loop *loop, const char *command, unsigned rows_max, void (*room)(void *arg),
-		void (*moved)(void *arg), void (*failed)(void *arg, const struct sc_err *err), void *arg, struct sc_exec **ret_exec,
-		struct sc_err *err);
+int sc_exec_new(struct sc_loop *loop, const char *command, unsigned rows_max,
+		void (*room)(void *arg), void (*moved)(void *arg),
+		void (*failed)(void *arg, const struct sc_err *err), void *arg,
+		struct sc_exec **ret_exec, struct sc_err *err);
 void sc_exec_free(struct sc_exec *exec);
 /* An empty line is a row that needs no run: it is finished with the ones before it. */
 int sc_exec_put(struct sc_exec *exec, struct sc_span line, uint64_t offset, struct sc_err *err);

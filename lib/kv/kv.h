@@ -1,16 +1,19 @@
 /*
  * kv/kv.h: LMDB behind a small face: environment, transactions, tables, cursors.
  *
- * Owns      an environment until sc_kv_close; values handed out are borrowed until their transaction ends.
+ * Owns      an environment until sc_kv_close; values handed out are borrowed until their
+ *           transaction ends.
  * Units     sizes in bytes.
- * Errors    SC_E_IO, SC_E_BUSY (readers full), SC_E_INTERNAL; the path named. 1 = found, 0 = not found where said.
+ * Errors    SC_E_IO, SC_E_BUSY (readers full), SC_E_INTERNAL; the path named. 1 = found, 0 = not
+ *           found where said.
  * Safety    an environment may be shared by threads; a transaction stays in its thread (read
  *           transactions may move: NOTLS). The same file opened twice in a process gives the same
- *           environment, counted (LMDB forbids two), with the options of the first. A handle does not
- *           survive fork: the child opens its own, and closing the inherited one does nothing.
+ *           environment, counted (LMDB forbids two), with the options of the first. A handle does
+ *           not survive fork: the child opens its own, and closing the inherited one does nothing.
  * Source    lmdb.h, "Caveats".
  *
- * The write transaction is the lock between all processes: begin waits, and a killed holder frees it.
+ * The write transaction is the lock between all processes: begin waits, and a killed holder frees
+ * it.
  */
 #ifndef SC_KV_KV_H
 #define SC_KV_KV_H
@@ -39,7 +42,8 @@ struct sc_kv_options {
 int sc_kv_open(const char *path, const struct sc_kv_options *options, struct sc_kv **ret_kv,
 	       struct sc_err *err);
 void sc_kv_close(struct sc_kv *kv);
-/* Device and inode of the data file that is open: to see whether the path names another one by now. */
+/* Device and inode of the data file that is open: to see whether the path names another one by
+ * now. */
 void sc_kv_identity(const struct sc_kv *kv, uint64_t *ret_dev, uint64_t *ret_ino);
 int sc_kv_sync(struct sc_kv *kv, struct sc_err *err);
 /* Frees reader slots of dead processes. */

@@ -86,7 +86,8 @@ struct sc_ext {
 };
 int sc_ext_put_anchor(struct sc_bytes *out, const struct sc_anchor *anchor);
 int sc_ext_put_source(struct sc_bytes *out, struct sc_span name, uint64_t offset);
-int sc_ext_put_producer(struct sc_bytes *out, struct sc_span name, const struct sc_producer *producer);
+int sc_ext_put_producer(struct sc_bytes *out, struct sc_span name,
+		const struct sc_producer *producer);
 /* Take the next extension off *REST; false at the end. Kinds that are not known are skipped. */
 bool sc_ext_next(struct sc_span *rest, struct sc_ext *ret_ext);
 

@@ -408,11 +408,12 @@ int sc_find_row(struct sc_log *log, const struct sc_state *state, uint64_t offse
 }
 
 /*
- * The first row at or after WHEN among the sealed ones from *LOW on: 1 and its offset, or 0: they all are older, and *LOW is
- * behind them. Times rise with offsets: the index tells which segment, without opening any.
+ * The first row at or after WHEN among the sealed ones from *LOW on: 1 and its offset, or 0: they
+ * all are older, and *LOW is behind them. Times rise with offsets: the index tells which segment,
+ * without opening any.
  */
-static int time_in_segments(struct sc_log *log, int64_t when_us, uint64_t *low, uint64_t *ret_offset,
-			    struct sc_err *err)
+static int time_in_segments(struct sc_log *log, int64_t when_us, uint64_t *low,
+			    uint64_t *ret_offset, struct sc_err *err)
 {
 	struct sc_segment_place place;
 	struct sc_sealed *items = NULL;

@@ -3,7 +3,8 @@
  *
  * Owns      an inotify descriptor until sc_follow_close.
  * Units     ms.
- * Errors    SC_E_IO. Where inotify is out of watches the log is looked at by time instead: slower, never wrong.
+ * Errors    SC_E_IO. Where inotify is out of watches the log is looked at by time instead: slower,
+ *           never wrong.
  * Safety    one thread.
  * Source    inotify(7).
  */

@@ -34,7 +34,8 @@ struct record {
 	uint64_t check; /* xxh3 of all before */
 };
 
-static const char *const tables[] = { "state", "blocks", "journals", "sources", "producers", "segments", NULL };
+static const char *const tables[] = { "state",     "blocks",   "journals", "sources",
+				      "producers", "segments", NULL };
 static const struct sc_kv_options kv_options = {
 	.tables = tables,
 	.integer_keys = 1u << SC_T_BLOCKS | 1u << SC_T_JOURNALS | 1u << SC_T_SEGMENTS,
@@ -193,8 +194,8 @@ static int index_is_behind(struct sc_log *log, const struct sc_state *state, str
 		return rc;
 	sc_walk_init(&walk);
 	/* or fewer than it knows: they were sealed since */
-	rc = names.count && (names.items[names.count - 1] > state->journal ||
-			     names.count < state->journals);
+	rc = names.count &&
+	     (names.items[names.count - 1] > state->journal || names.count < state->journals);
 	sc_journal_list_done(&names);
 	if (rc)
 		return 1;
@@ -246,7 +247,8 @@ static int check_index(struct sc_log *log, const struct record *record, struct s
 			return rc < 0 ? rc : 0;
 	}
 	if (state.change > record->state.change) {
-		/* a process died between the commit and its publication; whoever commits waits for our lock */
+		/* a process died between the commit and its publication; whoever commits waits for
+		 * our lock */
 		rc = publish(log, &state, err);
 		if (rc < 0)
 			return rc;

@@ -1,15 +1,17 @@
 /*
  * log/intake.h: lines from a descriptor into a log: what is readable now is one commit.
  *
- * Owns      its buffers and a thread; the log handle is lent to it from open to close, and may be opened anew (wait_space).
+ * Owns      its buffers and a thread; the log handle is lent to it from open to close, and may be
+ *           opened anew (wait_space).
  * Units     sizes in bytes; rows and lines count from 1.
- * Errors    SC_E_DATA: a line was refused, with the field line; those of sc_log_append; SC_E_IO of the
- *           descriptors. What was taken before is committed all the same.
+ * Errors    SC_E_DATA: a line was refused, with the field line; those of sc_log_append; SC_E_IO of
+ *           the descriptors. What was taken before is committed all the same.
  * Safety    one thread calls it; one intake a log handle.
  * Source    man/sc-log.1, "append".
  *
- * A small batch is committed at once in the caller's thread. While a larger one is committed in the other
- * thread the next is read and checked, so under load batches grow by themselves, up to SC_BATCH_BYTES.
+ * A small batch is committed at once in the caller's thread. While a larger one is committed in the
+ * other thread the next is read and checked, so under load batches grow by themselves, up to
+ * SC_BATCH_BYTES.
  */
 #ifndef SC_LOG_INTAKE_H
 #define SC_LOG_INTAKE_H

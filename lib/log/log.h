@@ -1,12 +1,13 @@
 /*
  * log/log.h: the face of a log: create, open, append, state, trim, sources.
  *
- * Owns      a handle until sc_log_close; texts and lines handed out are borrowed until the next call on it.
+ * Owns      a handle until sc_log_close; texts and lines handed out are borrowed until the next
+ *           call on it.
  * Units     offsets count rows from 1; times in us since 1970 UTC; sizes in bytes.
- * Errors    SC_E_NOLOG, SC_E_CANTCREAT, SC_E_IO, SC_E_BUSY, SC_E_DATA, SC_E_CONFIG (network file system,
- *           other format), SC_E_NOAUTH, SC_E_REFUSED (offsets); the log's path named.
- * Safety    a handle stays in its thread, or is handed from one to another; any number of handles, threads
- *           and processes may append, read, follow and seal one log at once.
+ * Errors    SC_E_NOLOG, SC_E_CANTCREAT, SC_E_IO, SC_E_BUSY, SC_E_DATA, SC_E_CONFIG (network file
+ *           system, other format), SC_E_NOAUTH, SC_E_REFUSED (offsets); the log's path named.
+ * Safety    a handle stays in its thread, or is handed from one to another; any number of handles,
+ *           threads and processes may append, read, follow and seal one log at once.
  * Source    man/sc-log.5.
  */
 #ifndef SC_LOG_LOG_H
@@ -32,9 +33,11 @@ struct sc_log_settings {
 };
 int sc_log_create(const char *path, const struct sc_log_settings *settings, struct sc_err *err);
 
-/* SC_LOG_REPAIR appends too, and goes on although rows are missing from the files: for a trim by hand. */
+/* SC_LOG_REPAIR appends too, and goes on although rows are missing from the files: for a trim by
+ * hand. */
 enum sc_log_mode { SC_LOG_READ, SC_LOG_APPEND, SC_LOG_REPAIR };
-int sc_log_open(const char *path, enum sc_log_mode mode, struct sc_log **ret_log, struct sc_err *err);
+int sc_log_open(const char *path, enum sc_log_mode mode, struct sc_log **ret_log,
+		struct sc_err *err);
 void sc_log_close(struct sc_log *log);
 
 const char *sc_log_path(const struct sc_log *log);
@@ -92,13 +95,15 @@ int sc_log_append(struct sc_log *log, const struct sc_log_rows *rows, struct sc_
 		  struct sc_err *err);
 
 /* 1 and the offset; 0 if the log knows no source of that name. */
-int sc_log_source(struct sc_log *log, struct sc_span name, uint64_t *ret_offset, struct sc_err *err);
+int sc_log_source(struct sc_log *log, struct sc_span name, uint64_t *ret_offset,
+		struct sc_err *err);
 /* Each source in turn. */
 int sc_log_sources(struct sc_log *log, int (*each)(void *arg, struct sc_span name, uint64_t offset),
 		   void *arg, struct sc_err *err);
 
-/* Rows below BEFORE are given up, from the lowest, whole journals at a time; rows at or above it stay.
- * The floor itself is exact: reads begin at BEFORE at once, also when its journal holds lower rows. */
+/* Rows below BEFORE are given up, from the lowest, whole journals at a time; rows at or above it
+ * stay. The floor itself is exact: reads begin at BEFORE at once, also when its journal holds
+ * lower rows. */
 int sc_log_trim(struct sc_log *log, uint64_t before, struct sc_err *err);
 
 struct sc_log_proof {
@@ -111,7 +116,8 @@ struct sc_log_proof {
  * Reads everything (or the range) and checks checksums, chain, counters. SC_E_DATA names file,
  * position and last good offset.
  */
-int sc_log_verify(const char *path, uint64_t from, uint64_t to, struct sc_log_proof *ret_proof, struct sc_err *err);
+int sc_log_verify(const char *path, uint64_t from, uint64_t to, struct sc_log_proof *ret_proof,
+		struct sc_err *err);
 /*
  * Throw the index away and rebuild it from the files. Rows that are missing there are given up,
  * but no offset is used twice.

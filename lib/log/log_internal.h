@@ -7,9 +7,10 @@
  * Safety    inside lib/log only.
  * Source    man/sc-log.5.
  *
- * Locks, in this order: seal.lock (who changes segments), the index's write transaction (appenders and trims wait for one another), then flock(2) on the
- * folder (exclusive: whoever changes journals or index; shared: whoever opens the index). The second one stands also when the
- * index was deleted or replaced under a running process.
+ * Locks, in this order: seal.lock (who changes segments), the index's write transaction (appenders
+ * and trims wait for one another), then flock(2) on the folder (exclusive: whoever changes journals
+ * or index; shared: whoever opens the index). The second one stands also when the index was deleted
+ * or replaced under a running process.
  */
 #ifndef SC_LOG_LOG_INTERNAL_H
 #define SC_LOG_LOG_INTERNAL_H
@@ -125,29 +126,34 @@ struct sc_names {
 	size_t count;
 };
 void sc_journal_path(const struct sc_log *log, uint64_t name, char ret_path[PATH_MAX]);
-int sc_journal_list(const struct sc_log *log, struct sc_names *ret_names, uint64_t *ret_strangers, struct sc_err *err);
+int sc_journal_list(const struct sc_log *log, struct sc_names *ret_names, uint64_t *ret_strangers,
+		struct sc_err *err);
 void sc_journal_list_done(struct sc_names *names);
 /* Open for reading: SC_E_NOLOG when it is not there. */
-int sc_journal_open(const struct sc_log *log, uint64_t name, bool write, int *ret_fd, struct sc_err *err);
+int sc_journal_open(const struct sc_log *log, uint64_t name, bool write, int *ret_fd,
+		struct sc_err *err);
 /* Make LOG->journal_fd the journal in use as STATE says. */
 int sc_journal_use(struct sc_log *log, const struct sc_state *state, struct sc_err *err);
 /*
  * A new journal that begins at state->next, anchored to STATE and on disk, becomes the one in
  * use; STATE follows. EXT: checkpoint to stand behind the anchor.
  */
-int sc_journal_begin(struct sc_log *log, struct sc_state *state, struct sc_span checkpoint, struct sc_err *err);
+int sc_journal_begin(struct sc_log *log, struct sc_state *state, struct sc_span checkpoint,
+		struct sc_err *err);
 /* Written with zeros up to AT + LEN and some more, so that a commit changes no size. */
 void sc_journal_ahead(struct sc_log *log, uint64_t at, size_t len);
-int sc_journal_write(struct sc_log *log, const void *data, size_t len, uint64_t at, struct sc_err *err);
+int sc_journal_write(struct sc_log *log, const void *data, size_t len, uint64_t at,
+		struct sc_err *err);
 int sc_journal_sync(struct sc_log *log, struct sc_err *err);
 /* Make what stands at AT no block any more: an append that failed. Best effort. */
 void sc_journal_wipe(struct sc_log *log, uint64_t at);
 void sc_journal_close(struct sc_log *log);
 /*
- * A new journal, because the one in use has its size, is suspect, or is to be sealed: made, and noted in the index. The one in
- * use must hold rows.
+ * A new journal, because the one in use has its size, is suspect, or is to be sealed: made, and
+ * noted in the index. The one in use must hold rows.
  */
-int sc_journal_rotate(struct sc_log *log, struct sc_kv_txn *txn, struct sc_state *state, struct sc_err *err);
+int sc_journal_rotate(struct sc_log *log, struct sc_kv_txn *txn, struct sc_state *state,
+		struct sc_err *err);
 
 /* walk.c: the blocks of one journal file in order */
 struct sc_walk {
@@ -169,8 +175,10 @@ void sc_walk_done(struct sc_walk *w);  /* frees the buffer; the descriptor is th
  */
 int sc_walk_next(struct sc_walk *w, enum sc_walk_how how, struct sc_block *ret_block, const char **ret_data,
 		 struct sc_err *err);
-/* SC_E_DATA: the block at POS of that journal is damaged; LAST_GOOD is the last offset before it. */
-int sc_walk_damage(const struct sc_log *log, uint64_t journal, uint64_t pos, uint64_t last_good, struct sc_err *err);
+/* SC_E_DATA: the block at POS of that journal is damaged; LAST_GOOD is the last offset before
+ * it. */
+int sc_walk_damage(const struct sc_log *log, uint64_t journal, uint64_t pos, uint64_t last_good,
+		struct sc_err *err);
 
 /* recover.c: what the files say */
 struct sc_recovery {
@@ -184,7 +192,8 @@ struct sc_recovery {
 int sc_recover(struct sc_log *log, struct sc_recovery *r, struct sc_err *err);
 /* After a recovery that may be built upon: what was found is made sure to be on disk. */
 int sc_recover_settle(struct sc_log *log, const struct sc_recovery *r, struct sc_err *err);
-/* Remove what a seal, a compaction or a trim left that died; when the new index is in place, so that no reader looks there. */
+/* Remove what a seal, a compaction or a trim left that died; when the new index is in place, so
+ * that no reader looks there. */
 void sc_recover_sweep(struct sc_log *log, const struct sc_recovery *r);
 
 /* index.c */
@@ -192,7 +201,8 @@ int sc_index_open(struct sc_log *log, struct sc_err *err);
 void sc_index_close(struct sc_log *log);
 int sc_index_now(struct sc_log *log, struct sc_state *ret_state, struct sc_err *err);
 /* The lock for whoever changes the log, with the state as it is. */
-int sc_index_begin(struct sc_log *log, struct sc_kv_txn **ret_txn, struct sc_state *ret_state, struct sc_err *err);
+int sc_index_begin(struct sc_log *log, struct sc_kv_txn **ret_txn, struct sc_state *ret_state,
+		struct sc_err *err);
 /*
  * Store STATE, commit, publish, unlock. *TXN is NULL afterwards, also on failure; then the block at
  * UNDO_AT of the journal in use (0 = none) is made none, if the index surely does not know it.
@@ -203,7 +213,8 @@ void sc_index_abort(struct sc_log *log, struct sc_kv_txn **txn);
 /* Under the exclusive lock; afterwards the index is open. */
 int sc_index_rebuild(struct sc_log *log, struct sc_err *err);
 /* Take the entries of a table of offsets below OFFSET out of it; how many there were. */
-int sc_index_forget(struct sc_kv_txn *txn, int table, uint64_t offset, uint64_t *ret_count, struct sc_err *err);
+int sc_index_forget(struct sc_kv_txn *txn, int table, uint64_t offset, uint64_t *ret_count,
+		struct sc_err *err);
 /* By hand: lock, rebuild, unlock. */
 int sc_index_redo(struct sc_log *log, struct sc_err *err);
 /* To be able to wait for the next commit: the file that each commit writes last. */
@@ -231,20 +242,23 @@ struct sc_tier {
 	char path[];
 };
 /* SC_E_NOLOG: it is not there. SC_E_DATA: it is damaged, or not what its name says. */
-int sc_tier_open(const struct sc_log *log, uint64_t first, uint64_t last, struct sc_tier **ret_tier, struct sc_err *err);
+int sc_tier_open(const struct sc_log *log, uint64_t first, uint64_t last,
+		struct sc_tier **ret_tier, struct sc_err *err);
 void sc_tier_close(struct sc_tier *tier);
 void sc_tier_note(const struct sc_segment_info *info, struct sc_sealed *ret_sealed);
 /* SC_E_DATA: the segment is not there. */
 int sc_tier_missing(const struct sc_log *log, uint64_t first, uint64_t last, struct sc_err *err);
 /* Every segment of the index or, without one, of the folder, into an array to be freed. */
-int sc_tier_all(struct sc_log *log, struct sc_sealed **ret_items, size_t *ret_count, struct sc_err *err);
+int sc_tier_all(struct sc_log *log, struct sc_sealed **ret_items, size_t *ret_count,
+		struct sc_err *err);
 int sc_tier_remove(const struct sc_log *log, uint64_t first, uint64_t last, struct sc_err *err);
 int sc_tier_sync(const struct sc_log *log, struct sc_err *err);
 
 /* find.c */
 /*
- * Which file holds the first row at or above OFFSET: a segment, or a journal from the last known block on. 1, 0: no file
- * does. What it says was true when it was asked: a seal or a trim may remove the file at any time (sc_find_again).
+ * Which file holds the first row at or above OFFSET: a segment, or a journal from the last known
+ * block on. 1, 0: no file does. What it says was true when it was asked: a seal or a trim may
+ * remove the file at any time (sc_find_again).
  */
 struct sc_spot {
 	bool sealed;
@@ -254,8 +268,8 @@ struct sc_spot {
 };
 int sc_find_spot(struct sc_log *log, uint64_t offset, struct sc_spot *ret_spot, struct sc_err *err);
 /*
- * The file of SPOT was not there. 1: rows moved, or were given up: *SPOT is where OFFSET is now; 0: no file has it now;
- * SC_E_DATA: the file is lost.
+ * The file of SPOT was not there. 1: rows moved, or were given up: *SPOT is where OFFSET is now; 0:
+ * no file has it now; SC_E_DATA: the file is lost.
  */
 int sc_find_again(struct sc_log *log, uint64_t offset, struct sc_spot *spot, struct sc_err *err);
 /* What the anchor of a journal says; stream_id is not set. */
@@ -283,7 +297,8 @@ int sc_find_row(struct sc_log *log, const struct sc_state *state, uint64_t offse
 /* source.c */
 /* Put an extension's fact into the index. */
 int sc_source_apply(struct sc_kv_txn *txn, const struct sc_ext *ext, struct sc_err *err);
-/* All sources and producers as extensions, appended to OUT; forgets producers beyond SC_PRODUCERS_MAX. */
+/* All sources and producers as extensions, appended to OUT; forgets producers beyond
+ * SC_PRODUCERS_MAX. */
 int sc_source_checkpoint(struct sc_kv_txn *txn, struct sc_bytes *out, struct sc_err *err);
 
 /* netfs.c */

@@ -3,8 +3,8 @@
  *
  * Owns      a reader until sc_reader_close; a run is borrowed until the next call on the reader.
  * Units     offsets count rows from 1; times in us since 1970 UTC.
- * Errors    SC_E_REFUSED with fields why, offset, earliest or end_offset; SC_E_DATA for damage, with file and last good
- *           offset; SC_E_IO.
+ * Errors    SC_E_REFUSED with fields why, offset, earliest or end_offset; SC_E_DATA for damage,
+ *           with file and last good offset; SC_E_IO.
  * Safety    a reader stays in its thread; it holds no transaction between calls.
  * Source    man/sc-log.5.
  */
@@ -27,14 +27,17 @@ struct sc_run {
  * Begin at the first row at or after FROM (0 = earliest). SC_E_REFUSED: "evicted" when FROM is
  * below the first offset held, "ahead" when above the frontier.
  */
-int sc_reader_open(struct sc_log *log, uint64_t from, struct sc_reader **ret_reader, struct sc_err *err);
+int sc_reader_open(struct sc_log *log, uint64_t from, struct sc_reader **ret_reader,
+		struct sc_err *err);
 /*
  * 1 and a run (at most `max_bytes`, or one longer line; 0 = as the file has it), or 0: everything
  * committed has been read. Never waits; call again after the log has grown. When retention passes
  * the reader: SC_E_REFUSED "evicted".
  */
-int sc_reader_next(struct sc_reader *reader, size_t max_bytes, struct sc_run *ret_run, struct sc_err *err);
-uint64_t sc_reader_offset(const struct sc_reader *reader); /* of the row that comes next, as far as known */
+int sc_reader_next(struct sc_reader *reader, size_t max_bytes, struct sc_run *ret_run,
+		struct sc_err *err);
+/* of the row that comes next, as far as known */
+uint64_t sc_reader_offset(const struct sc_reader *reader);
 void sc_reader_close(struct sc_reader *reader);
 
 /* First offset whose append time is at or after WHEN; the frontier if there is none. */

@@ -1,10 +1,10 @@
 /*
  * recover.c: what the files say, when there is no index that can be trusted.
  *
- * Each segment's index and each journal's anchor name what came before them, so only the journal in use is read whole. Its
- * tail is taken up to the last whole commit whose blocks chain; what follows was never
- * acknowledged. It is damage, and not a torn end, when a sound block of a later commit than the
- * next one stands behind: a commit is written only after the one before was synced.
+ * Each segment's index and each journal's anchor name what came before them, so only the journal in
+ * use is read whole. Its tail is taken up to the last whole commit whose blocks chain; what follows
+ * was never acknowledged. It is damage, and not a torn end, when a sound block of a later commit
+ * than the next one stands behind: a commit is written only after the one before was synced.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -254,11 +254,11 @@ static int check_anchor(struct scan *s, uint64_t name, const struct sc_block *bl
 	if (prior->name && a->prev_journal != prior->name)
 		return missing(s, a->prev_journal, "it is missing", name);
 	if (prior->name && prior->size < a->prev_end)
-		return missing(s, prior->name, "it is shorter than the journal after it says", name);
+		return missing(s, prior->name, "it is shorter than the journal after it says",
+			       name);
 	if (!prior->name && a->rows > state->floor_rows)
 		return missing(s, a->prev_journal, "it is missing", name);
-	if (prior->sealed &&
-	    (!sc_hash_same(&block->prev, &state->hash) || a->rows != state->rows))
+	if (prior->sealed && (!sc_hash_same(&block->prev, &state->hash) || a->rows != state->rows))
 		return missing(s, name, "it does not follow the last segment", name);
 	return 0;
 }
@@ -378,7 +378,8 @@ static int segment_lost(struct scan *s, const struct sc_tier_name *n, uint64_t f
 }
 
 /* One segment: what its index says, which fits what came before it. */
-static int take_segment(struct scan *s, const struct sc_tier_name *n, const struct sc_segment_info *info)
+static int take_segment(struct scan *s, const struct sc_tier_name *n,
+			const struct sc_segment_info *info)
 {
 	struct sc_state *state = &s->r->state;
 	struct sc_sealed entry;
@@ -410,7 +411,8 @@ static int take_segment(struct scan *s, const struct sc_tier_name *n, const stru
 			 sc_span((const char *)&entry, sizeof(entry)), s->err);
 }
 
-/* The segments in order; those that another one covers, or that the floor has passed, are left out. */
+/* The segments in order; those that another one covers, or that the floor has passed, are left
+ * out. */
 static int scan_segments(struct scan *s)
 {
 	struct sc_tier_names names = { NULL, 0, 0 };
@@ -446,7 +448,8 @@ static int scan_journals(struct scan *s, const struct sc_names *names)
 	while (from < to && names->items[from] <= s->r->sealed_last)
 		from++;
 	if (from == to) {
-		rc = sc_err_set(s->err, SC_E_DATA, "cannot open", "it has no journal behind its segments");
+		rc = sc_err_set(s->err, SC_E_DATA, "cannot open",
+				"it has no journal behind its segments");
 		sc_log_err(s->log, s->err);
 		return sc_err_next(s->err, "put the files of its folder journal/ back");
 	}
@@ -535,7 +538,8 @@ out:
 }
 
 /* Does one of the index's segments hold all of it, and is not it? Or is it below the floor? */
-static bool is_spare(const struct sc_tier_name *n, const struct sc_sealed *items, size_t count, uint64_t floor)
+static bool is_spare(const struct sc_tier_name *n, const struct sc_sealed *items, size_t count,
+		     uint64_t floor)
 {
 	for (size_t i = 0; i < count; i++)
 		if (items[i].first <= n->first && items[i].last >= n->last)
@@ -544,8 +548,8 @@ static bool is_spare(const struct sc_tier_name *n, const struct sc_sealed *items
 }
 
 /*
- * Best effort, since it is in nobody's way. The index says what is held, not a new look at the folder: a compaction may be giving
- * its file a name just now.
+ * Best effort, since it is in nobody's way. The index says what is held, not a new look at the
+ * folder: a compaction may be giving its file a name just now.
  */
 void sc_recover_sweep(struct sc_log *log, const struct sc_recovery *r)
 {
@@ -560,7 +564,8 @@ void sc_recover_sweep(struct sc_log *log, const struct sc_recovery *r)
 	if (sc_tier_all(log, &items, &count, NULL) == 0 && tiers.count > count)
 		for (size_t i = 0; i < tiers.count; i++)
 			if (is_spare(&tiers.items[i], items, count, r->state.floor))
-				sc_tier_remove(log, tiers.items[i].first, tiers.items[i].last, NULL);
+				sc_tier_remove(log, tiers.items[i].first, tiers.items[i].last,
+					       NULL);
 	if (sc_journal_list(log, &names, NULL, NULL) == 0) {
 		for (size_t i = 0; i < names.count && names.items[i] <= r->sealed_last; i++) {
 			sc_journal_path(log, names.items[i], path);

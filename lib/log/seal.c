@@ -1,9 +1,10 @@
 /*
  * seal.c: the right to seal, what an earlier seal left, journals into segments.
  *
- * A segment is written under another name, synced, read back, renamed, and its folder synced; then one transaction puts it into
- * the index and takes its journals out; then these are removed. So whatever a crash leaves, the files hold each row, and what
- * holds it twice is told by its name. Only that transaction makes appenders wait.
+ * A segment is written under another name, synced, read back, renamed, and its folder synced; then
+ * one transaction puts it into the index and takes its journals out; then these are removed. So
+ * whatever a crash leaves, the files hold each row, and what holds it twice is told by its name.
+ * Only that transaction makes appenders wait.
  */
 #include "log/seal.h"
 
@@ -46,8 +47,8 @@ static int take_lock(struct sc_seal *seal, struct sc_err *err)
 	sc_log_file(seal->log, path, LOCK_FILE);
 	seal->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
 	if (seal->lock_fd < 0) {
-		rc = sc_err_sys(err, errno == EACCES || errno == EPERM ? SC_E_NOAUTH : SC_E_IO, errno,
-				"cannot open");
+		rc = sc_err_sys(err, errno == EACCES || errno == EPERM ? SC_E_NOAUTH : SC_E_IO,
+				errno, "cannot open");
 		sc_err_on(err, "file", path);
 		return rc;
 	}

@@ -1,12 +1,15 @@
 /*
- * log/seal.h: the second tier: finished journals become segments, small segments larger ones, old ones go.
+ * log/seal.h: the second tier: finished journals become segments, small segments larger ones, old
+ * ones go.
  *
- * Owns      a seal until sc_seal_close; the log is the caller's and outlives it. What a callback gets is borrowed for the call.
+ * Owns      a seal until sc_seal_close; the log is the caller's and outlives it. What a callback
+ *           gets is borrowed for the call.
  * Units     offsets count rows from 1; sizes in bytes; times in us since 1970 UTC.
- * Errors    SC_E_BUSY: another seal runs (field pid); SC_E_DATA: a journal or segment is damaged, named as a reader names it;
- *           SC_E_IO, SC_E_NOAUTH, SC_E_NOMEM. After an error everything that was done before stands, and nothing is half done.
- * Safety    a handle stays in its thread with its log. Others may append, read, follow, trim and rebuild the index meanwhile;
- *           appends wait for the last transaction of each step only.
+ * Errors    SC_E_BUSY: another seal runs (field pid); SC_E_DATA: a journal or segment is damaged,
+ *           named as a reader names it; SC_E_IO, SC_E_NOAUTH, SC_E_NOMEM. After an error everything
+ *           that was done before stands, and nothing is half done.
+ * Safety    a handle stays in its thread with its log. Others may append, read, follow, trim and
+ *           rebuild the index meanwhile; appends wait for the last transaction of each step only.
  * Source    man/sc-log.5, "Sealing".
  */
 #ifndef SC_LOG_SEAL_H
@@ -29,15 +32,17 @@ struct sc_sealed {
 	int64_t first_us, last_us;
 	uint64_t schema;          /* a hash of it: the same for the same schema */
 };
-/* Those that the log holds at one moment, from the lowest. A result other than 0 ends it and is returned. */
+/* Those that the log holds at one moment, from the lowest. A result other than 0 ends it and is
+ * returned. */
 int sc_log_segments(struct sc_log *log, int (*each)(void *arg, const struct sc_sealed *segment), void *arg,
 		    struct sc_err *err);
-void sc_log_segment_path(const struct sc_log *log, const struct sc_sealed *segment, char ret_path[PATH_MAX]);
+void sc_log_segment_path(const struct sc_log *log, const struct sc_sealed *segment,
+		char ret_path[PATH_MAX]);
 
 /*
- * The right to change a log's segments, one holder at a time. DRY: nothing is locked and nothing is changed, the calls below say
- * what they would do (one after another each speaks of the log as it is). Else the log is open for appending, and what an
- * earlier seal left when it died is removed.
+ * The right to change a log's segments, one holder at a time. DRY: nothing is locked and nothing is
+ * changed, the calls below say what they would do (one after another each speaks of the log as it
+ * is). Else the log is open for appending, and what an earlier seal left when it died is removed.
  */
 struct sc_seal;
 int sc_seal_open(struct sc_log *log, bool dry, struct sc_seal **ret_seal, struct sc_err *err);
@@ -55,7 +60,9 @@ struct sc_seal_step {
 };
 struct sc_seal_options {
 	uint64_t target;          /* 0 = SC_SEAL_TARGET */
-	int64_t age_us;           /* seal all when the oldest row not sealed is older than this; 0 = whatever its age, wait for the target */
+	/* seal all when the oldest row not sealed is older than this; 0 = whatever its age, wait for
+	 * the target */
+	int64_t age_us;
 	int64_t now_us;           /* 0 = the clock's */
 	bool force;               /* seal all, whatever size and age */
 	bool every;               /* compact: every run of undersized segments, also where little is won */
@@ -76,16 +83,20 @@ struct sc_seal_report {
 /* What this handle did so far. */
 void sc_seal_report(const struct sc_seal *seal, struct sc_seal_report *ret_report);
 
-/* Finished journals, whole ones, into segments of about the target; a rest of less than half of it waits for age or force. */
+/* Finished journals, whole ones, into segments of about the target; a rest of less than half of it
+ * waits for age or force. */
 int sc_seal_run(struct sc_seal *seal, const struct sc_seal_options *options, struct sc_err *err);
 /* Runs of neighbours with less than half of the target each into segments of at most the target. */
-int sc_seal_compact(struct sc_seal *seal, const struct sc_seal_options *options, struct sc_err *err);
+int sc_seal_compact(struct sc_seal *seal, const struct sc_seal_options *options,
+		struct sc_err *err);
 
 /*
- * Whole segments below BEFORE go, from the lowest: they are not held here any more (the archive may have them), and the floor
- * is where the next one begins. Journals stay. The caller knows that the archive has what it should have.
+ * Whole segments below BEFORE go, from the lowest: they are not held here any more (the archive may
+ * have them), and the floor is where the next one begins. Journals stay. The caller knows that the
+ * archive has what it should have.
  */
-int sc_seal_remove(struct sc_seal *seal, uint64_t before, const struct sc_seal_options *options, struct sc_err *err);
+int sc_seal_remove(struct sc_seal *seal, uint64_t before, const struct sc_seal_options *options,
+		struct sc_err *err);
 
 /* What to keep; 0 = no limit of that kind. */
 struct sc_keep {
@@ -94,6 +105,7 @@ struct sc_keep {
 	uint64_t count;           /* of segments */
 };
 /* How many of COUNT segments, in order, go from the front. */
-size_t sc_keep_drop(const struct sc_keep *keep, const struct sc_sealed *segments, size_t count, int64_t now_us);
+size_t sc_keep_drop(const struct sc_keep *keep, const struct sc_sealed *segments, size_t count,
+		int64_t now_us);
 
 #endif

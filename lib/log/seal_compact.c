@@ -1,8 +1,9 @@
 /*
  * seal_compact.c: neighbouring small segments into larger ones.
  *
- * A segment is small below half of the target. Small neighbours are put together when what comes of them is not small any more,
- * or when there are many of like size: so each row is copied a few times at most, however small the segments come.
+ * A segment is small below half of the target. Small neighbours are put together when what comes of
+ * them is not small any more, or when there are many of like size: so each row is copied a few
+ * times at most, however small the segments come.
  */
 #include <stdlib.h>
 
@@ -39,7 +40,8 @@ static uint64_t bytes_of(const struct sc_sealed *items, size_t count)
 }
 
 /* Which of a window of *COUNT segments from *AT on are worth it. */
-static bool choose(const struct sc_sealed *items, size_t *at, size_t *count, uint64_t target, bool every)
+static bool choose(const struct sc_sealed *items, size_t *at, size_t *count, uint64_t target,
+		   bool every)
 {
 	if (every || bytes_of(items + *at, *count) >= target / 2)
 		return *count > 1;
@@ -52,8 +54,9 @@ static bool choose(const struct sc_sealed *items, size_t *at, size_t *count, uin
 }
 
 /* 1 and the new one; 0: stopped. SC_E_NOLOG: one of them went. */
-static int write_segment(struct sc_seal *seal, const struct sc_seal_options *o, const struct sc_sealed *items,
-			 size_t count, struct sc_sealed *sealed, struct sc_err *err)
+static int write_segment(struct sc_seal *seal, const struct sc_seal_options *o,
+			 const struct sc_sealed *items, size_t count, struct sc_sealed *sealed,
+			 struct sc_err *err)
 {
 	struct sc_segment_tie tie = { .next = 0 };
 	struct sc_seal_file file = { .fd = -1 };
@@ -82,7 +85,8 @@ static int write_segment(struct sc_seal *seal, const struct sc_seal_options *o, 
 			tie.rows_before = first.rows_before;
 			tie.bytes_before = first.bytes_before;
 		}
-		while (rc == 0 && !file.stopped && (rc = sc_segment_next(tier->segment, 0, &run, err)) == 1)
+		while (rc == 0 && !file.stopped &&
+		       (rc = sc_segment_next(tier->segment, 0, &run, err)) == 1)
 			rc = sc_seal_file_add(&file, &run, err);
 	}
 	if (rc == 0 && !file.stopped)
@@ -96,7 +100,8 @@ static int write_segment(struct sc_seal *seal, const struct sc_seal_options *o, 
 }
 
 /* Are they all there still? 1, 0. */
-static int still_there(struct sc_kv_txn *txn, const struct sc_sealed *items, size_t count, struct sc_err *err)
+static int still_there(struct sc_kv_txn *txn, const struct sc_sealed *items, size_t count,
+		       struct sc_err *err)
 {
 	int rc = 1;
 
@@ -142,8 +147,8 @@ static int record(struct sc_seal *seal, const struct sc_sealed *items, size_t co
 }
 
 /* 1; 0: stop here. */
-static int compact(struct sc_seal *seal, const struct sc_seal_options *o, const struct sc_sealed *items,
-		   size_t count, struct sc_err *err)
+static int compact(struct sc_seal *seal, const struct sc_seal_options *o,
+		   const struct sc_sealed *items, size_t count, struct sc_err *err)
 {
 	struct sc_sealed sealed = items[0];
 	const struct sc_sealed *last = &items[count - 1];

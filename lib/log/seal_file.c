@@ -7,10 +7,11 @@
 #include "base/file.h"
 #include "log/seal_internal.h"
 
-int sc_seal_file_begin(struct sc_seal_file *file, struct sc_seal *seal, const struct sc_seal_options *o,
-		       struct sc_span schema, struct sc_err *err)
+int sc_seal_file_begin(struct sc_seal_file *file, struct sc_seal *seal,
+		       const struct sc_seal_options *o, struct sc_span schema, struct sc_err *err)
 {
-	struct sc_segment_begin begin = { .stream_id = seal->log->settings.stream_id, .level = o->level };
+	struct sc_segment_begin begin = { .stream_id = seal->log->settings.stream_id,
+					  .level = o->level };
 	int rc = 0;
 
 	*file = (struct sc_seal_file){ .seal = seal, .o = o, .fd = -1 };
@@ -21,8 +22,8 @@ int sc_seal_file_begin(struct sc_seal_file *file, struct sc_seal *seal, const st
 	sc_log_file(seal->log, file->path, SC_SEAL_TEMPORARY);
 	file->fd = open(file->path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
 	if (file->fd < 0) {
-		rc = sc_err_sys(err, errno == EACCES || errno == EPERM ? SC_E_NOAUTH : SC_E_IO, errno,
-				"cannot create");
+		rc = sc_err_sys(err, errno == EACCES || errno == EPERM ? SC_E_NOAUTH : SC_E_IO,
+				errno, "cannot create");
 		sc_err_on(err, "file", file->path);
 		return rc;
 	}
@@ -37,7 +38,8 @@ int sc_seal_file_add(struct sc_seal_file *file, const struct sc_run *run, struct
 	int rc = sc_segment_write_add(file->writer, run, err);
 
 	file->done += run->lines.len;
-	if (rc == 0 && file->o->progress && !file->o->progress(file->o->arg, file->done, file->total))
+	if (rc == 0 && file->o->progress &&
+	    !file->o->progress(file->o->arg, file->done, file->total))
 		file->stopped = true;
 	return rc;
 }
@@ -57,8 +59,8 @@ static int read_back(const struct sc_seal_file *file, struct sc_err *err)
 	return rc;
 }
 
-int sc_seal_file_finish(struct sc_seal_file *file, const struct sc_segment_tie *tie, struct sc_sealed *ret_sealed,
-			struct sc_err *err)
+int sc_seal_file_finish(struct sc_seal_file *file, const struct sc_segment_tie *tie,
+			struct sc_sealed *ret_sealed, struct sc_err *err)
 {
 	struct sc_segment_info info;
 	char path[PATH_MAX];
@@ -104,8 +106,8 @@ int sc_seal_file_known(struct sc_kv_txn *txn, const struct sc_sealed *segment, s
 }
 
 /*
- * Under the index's lock: whoever rebuilds the index takes a file with the right name for what it is, and what it covers away.
- * When the lock cannot be had the next seal removes it.
+ * Under the index's lock: whoever rebuilds the index takes a file with the right name for what it
+ * is, and what it covers away. When the lock cannot be had the next seal removes it.
  */
 void sc_seal_file_discard(struct sc_seal *seal, const struct sc_sealed *segment)
 {

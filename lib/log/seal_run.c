@@ -1,8 +1,9 @@
 /*
  * seal_run.c: finished journals into segments, whole ones, in groups of about the target.
  *
- * What is to be sealed is read from the anchors, which are on disk before a journal is used: each says what the journals before it
- * held. A trim may take journals away meanwhile: then what was made of them is thrown away, and that is all.
+ * What is to be sealed is read from the anchors, which are on disk before a journal is used: each
+ * says what the journals before it held. A trim may take journals away meanwhile: then what was
+ * made of them is thrown away, and that is all.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,12 +19,12 @@ struct journal {
 	uint64_t name, end, next; /* where it ends, and the name of the one that follows */
 	uint64_t rows, bytes;     /* of lines, in it */
 	uint64_t rows_before, bytes_before;
-	int64_t last_us;          /* of the last commit at its end */
+	int64_t last_us; /* of the last commit at its end */
 };
 struct plan {
 	struct journal *items;
 	size_t count;
-	struct journal active;    /* the one in use */
+	struct journal active; /* the one in use */
 	struct sc_state state;
 };
 
@@ -54,7 +55,9 @@ static int plan_add(struct sc_log *log, struct plan *p, uint64_t name, struct sc
 		before->last_us = place.appended_us;
 		p->items[p->count++] = *before;
 	}
-	*before = (struct journal){ .name = name, .rows_before = anchor.rows, .bytes_before = anchor.bytes };
+	*before = (struct journal){ .name = name,
+				    .rows_before = anchor.rows,
+				    .bytes_before = anchor.bytes };
 	return 0;
 }
 
@@ -124,8 +127,9 @@ static bool may_end(const struct sc_state *state, const struct journal *active)
 }
 
 /*
- * The journal in use, if it still is, becomes a finished one. First everybody is told that the next row goes to a new journal:
- * should we die when that was made and not yet known, nobody may go on in the old one.
+ * The journal in use, if it still is, becomes a finished one. First everybody is told that the next
+ * row goes to a new journal: should we die when that was made and not yet known, nobody may go on
+ * in the old one.
  */
 static int end_active(struct sc_seal *seal, const struct journal *active, struct sc_err *err)
 {
@@ -157,8 +161,8 @@ static int end_active(struct sc_seal *seal, const struct journal *active, struct
 }
 
 /* One journal's lines into FILE; *HASH is its last block's. */
-static int add_journal(struct sc_seal_file *file, const struct journal *j, struct sc_segment_tie *tie,
-		       bool first, struct sc_err *err)
+static int add_journal(struct sc_seal_file *file, const struct journal *j,
+		       struct sc_segment_tie *tie, bool first, struct sc_err *err)
 {
 	struct sc_walk walk;
 	struct sc_block block;
@@ -170,7 +174,8 @@ static int add_journal(struct sc_seal_file *file, const struct journal *j, struc
 		return rc;
 	sc_walk_init(&walk);
 	sc_walk_start(&walk, fd, 0, j->end, CHUNK);
-	while (!file->stopped && (rc = sc_walk_next(&walk, SC_WALK_CHECK, &block, &data, err)) == 1) {
+	while (!file->stopped &&
+	       (rc = sc_walk_next(&walk, SC_WALK_CHECK, &block, &data, err)) == 1) {
 		struct sc_run run = {
 			.lines = sc_span(data + SC_BLOCK_HEAD + block.ext_len, block.body_len),
 			.first = block.first,
@@ -200,7 +205,8 @@ static int add_journal(struct sc_seal_file *file, const struct journal *j, struc
 }
 
 /* Sources and producers as they stood: what stands behind the next journal's anchor. */
-static int take_checkpoint(struct sc_log *log, uint64_t next, struct sc_bytes *out, struct sc_err *err)
+static int take_checkpoint(struct sc_log *log, uint64_t next, struct sc_bytes *out,
+			   struct sc_err *err)
 {
 	struct sc_walk walk;
 	struct sc_block block;
@@ -217,7 +223,8 @@ static int take_checkpoint(struct sc_log *log, uint64_t next, struct sc_bytes *o
 		struct sc_span rest = sc_span(data + SC_BLOCK_HEAD, block.ext_len);
 
 		sc_ext_next(&rest, &ext);
-		rc = sc_bytes_put(out, rest.data, rest.len) < 0 ? sc_err_nomem(err, "cannot seal") : 0;
+		rc = sc_bytes_put(out, rest.data, rest.len) < 0 ? sc_err_nomem(err, "cannot seal")
+								: 0;
 	} else if (rc == 0 || rc == SC_E_DATA) {
 		rc = sc_walk_damage(log, next, 0, next - 1, err);
 	}
@@ -240,7 +247,8 @@ static int still_there(struct sc_kv_txn *txn, const struct journal *items, size_
 	return 1;
 }
 
-/* The transaction: the segment instead of its journals. 1; 0: they went, or a rebuild was faster. */
+/* The transaction: the segment instead of its journals. 1; 0: they went, or a rebuild was
+ * faster. */
 static int record(struct sc_seal *seal, const struct journal *items, size_t count,
 		  const struct sc_sealed *sealed, struct sc_err *err)
 {
@@ -298,9 +306,9 @@ static int unlink_journals(struct sc_log *log, const struct journal *items, size
 }
 
 /* 1 and the segment, under its name; 0: stopped. SC_E_NOLOG: a journal went. */
-static int write_segment(struct sc_seal *seal, const struct sc_seal_options *o, const struct journal *items,
-			 size_t count, uint64_t done, uint64_t total, struct sc_sealed *sealed,
-			 struct sc_err *err)
+static int write_segment(struct sc_seal *seal, const struct sc_seal_options *o,
+			 const struct journal *items, size_t count, uint64_t done, uint64_t total,
+			 struct sc_sealed *sealed, struct sc_err *err)
 {
 	const struct sc_settings *settings = &seal->log->settings;
 	const struct journal *last = &items[count - 1];
@@ -313,7 +321,8 @@ static int write_segment(struct sc_seal *seal, const struct sc_seal_options *o, 
 	};
 	struct sc_seal_file file;
 	struct sc_bytes checkpoint;
-	int rc = sc_seal_file_begin(&file, seal, o, sc_span(settings->schema.data, settings->schema.len), err);
+	int rc = sc_seal_file_begin(&file, seal, o,
+				    sc_span(settings->schema.data, settings->schema.len), err);
 
 	sc_bytes_init(&checkpoint, SC_BLOCK_EXT_MAX);
 	file.done = done;
@@ -333,8 +342,8 @@ static int write_segment(struct sc_seal *seal, const struct sc_seal_options *o, 
 }
 
 /* What would be sealed. */
-static int foresee(struct sc_seal *seal, const struct plan *p, const struct journal *items, size_t count,
-		   struct sc_sealed *sealed, struct sc_err *err)
+static int foresee(struct sc_seal *seal, const struct plan *p, const struct journal *items,
+		   size_t count, struct sc_sealed *sealed, struct sc_err *err)
 {
 	const struct journal *last = &items[count - 1];
 	struct sc_found found;
@@ -357,8 +366,8 @@ static int foresee(struct sc_seal *seal, const struct plan *p, const struct jour
 }
 
 /* 1; 0: stop here. */
-static int seal_group(struct sc_seal *seal, const struct sc_seal_options *o, const struct plan *p, size_t at,
-		      size_t count, uint64_t done, uint64_t total, struct sc_err *err)
+static int seal_group(struct sc_seal *seal, const struct sc_seal_options *o, const struct plan *p,
+		      size_t at, size_t count, uint64_t done, uint64_t total, struct sc_err *err)
 {
 	const struct journal *items = p->items + at;
 	struct sc_sealed sealed;
@@ -393,7 +402,9 @@ static size_t group_size(const struct plan *p, size_t at, uint64_t target, bool 
 			break;
 		bytes += p->items[i].bytes;
 		if (p->items[i].rows)
-			rows_end = i + 1; /* one without rows at the end would not be covered by the name */
+			rows_end =
+				i +
+				1; /* one without rows at the end would not be covered by the name */
 	}
 	return all || bytes >= target / 2 ? rows_end - at : 0;
 }
@@ -419,7 +430,8 @@ int sc_seal_run(struct sc_seal *seal, const struct sc_seal_options *o, struct sc
 	}
 	for (size_t at = 0; rc >= 0 && at < p.count; at++)
 		total += p.items[at].bytes;
-	for (size_t at = 0, count; rc >= 0 && (count = group_size(&p, at, target, all == 1)) > 0; at += count) {
+	for (size_t at = 0, count; rc >= 0 && (count = group_size(&p, at, target, all == 1)) > 0;
+	     at += count) {
 		rc = seal_group(seal, o, &p, at, count, done, total, err);
 		if (rc != 1)
 			break;

@@ -1,13 +1,16 @@
 /*
  * log/segment.h: one sealed, immutable file of lines: written once, read by offset or by time.
  *
- * Owns      a writer until sc_segment_write_free, a segment until sc_segment_close; descriptors and what a byte source reads are the
- *           caller's. Runs, spans and frames handed out are borrowed until the next call on the handle.
+ * Owns      a writer until sc_segment_write_free, a segment until sc_segment_close; descriptors and
+ *           what a byte source reads are the caller's. Runs, spans and frames handed out are
+ *           borrowed until the next call on the handle.
  * Units     offsets count rows from 1; sizes and positions in bytes; times in us since 1970 UTC.
- * Errors    SC_E_DATA: the file is damaged or no segment, with fields file, position, last_good (0: not known). SC_E_CONFIG: a
- *           newer format. SC_E_IO, SC_E_NOMEM, and what the byte source says. After an error the segment can be used on: seek past it.
- * Safety    any bytes are safe input: what they make a reader allocate is at most SC_SEGMENT_MEMORY_MAX (and `ahead`), and a call
- *           takes time in proportion to the bytes it reads and unpacks. A handle stays in its thread.
+ * Errors    SC_E_DATA: the file is damaged or no segment, with fields file, position, last_good (0:
+ *           not known). SC_E_CONFIG: a newer format. SC_E_IO, SC_E_NOMEM, and what the byte source
+ *           says. After an error the segment can be used on: seek past it.
+ * Safety    any bytes are safe input: what they make a reader allocate is at most
+ *           SC_SEGMENT_MEMORY_MAX (and `ahead`), and a call takes time in proportion to the bytes
+ *           it reads and unpacks. A handle stays in its thread.
  * Source    the zstd seekable format (zstd, contrib/seekable_format); man/sc-log.5, "Segments".
  */
 #ifndef SC_LOG_SEGMENT_H
@@ -31,7 +34,8 @@
 void sc_segment_name(uint64_t first, uint64_t last, char ret_name[SC_SEGMENT_NAME]);
 bool sc_segment_name_parse(const char *name, uint64_t *ret_first, uint64_t *ret_last);
 
-/* How a segment hangs between what comes before and after it in its log: what a journal's anchor and chain say. */
+/* How a segment hangs between what comes before and after it in its log: what a journal's anchor
+ * and chain say. */
 struct sc_segment_tie {
 	struct sc_hash before;    /* of the block before its first */
 	struct sc_hash after;     /* of its last block */
@@ -77,10 +81,13 @@ struct sc_segment_begin {
 	const struct sc_schema *schema; /* or NULL; lent until sc_segment_write_free */
 	int level;                /* of zstd; 0 = SC_SEGMENT_LEVEL */
 };
-int sc_segment_write_begin(const struct sc_segment_begin *begin, struct sc_segment_writer **ret_writer, struct sc_err *err);
-/* Rows that follow those before, as a reader hands them out. How rows are divided into runs leaves no trace in the file. SC_E_DATA:
- * the lines are not what the run says, or are out of order. */
-int sc_segment_write_add(struct sc_segment_writer *writer, const struct sc_run *run, struct sc_err *err);
+int sc_segment_write_begin(const struct sc_segment_begin *begin,
+		struct sc_segment_writer **ret_writer, struct sc_err *err);
+/* Rows that follow those before, as a reader hands them out. How rows are divided into runs
+ * leaves no trace in the file. SC_E_DATA: the lines are not what the run says, or are out of
+ * order. */
+int sc_segment_write_add(struct sc_segment_writer *writer, const struct sc_run *run,
+		struct sc_err *err);
 uint64_t sc_segment_write_bytes(const struct sc_segment_writer *writer); /* of lines so far */
 /* The file is whole and synced (its folder is not); at least one row must be in it. */
 int sc_segment_write_finish(struct sc_segment_writer *writer, const struct sc_segment_tie *tie,
@@ -99,33 +106,42 @@ struct sc_segment_source {
 	size_t ahead;             /* read so much at once where frames follow one another; 0 = a frame at a time */
 };
 /* A file that is open for reading and stays so. */
-int sc_segment_source_fd(int fd, const char *name, struct sc_segment_source *ret_source, struct sc_err *err);
+int sc_segment_source_fd(int fd, const char *name, struct sc_segment_source *ret_source,
+		struct sc_err *err);
 
 struct sc_segment;
 /* SOURCE is copied. */
-int sc_segment_open(const struct sc_segment_source *source, struct sc_segment **ret_segment, struct sc_err *err);
+int sc_segment_open(const struct sc_segment_source *source, struct sc_segment **ret_segment,
+		struct sc_err *err);
 void sc_segment_close(struct sc_segment *segment);
 const struct sc_segment_info *sc_segment_info(const struct sc_segment *segment);
 const struct sc_segment_frame *sc_segment_frame(const struct sc_segment *segment, size_t index);
 
 /* The first row at or above OFFSET comes next. A new segment stands at its first. */
 void sc_segment_seek(struct sc_segment *segment, uint64_t offset);
-/* 1 and a run (at most MAX_BYTES, or one longer line; 0 = no limit), or 0 at the end. A run is of one commit and one frame. */
-int sc_segment_next(struct sc_segment *segment, size_t max_bytes, struct sc_run *ret_run, struct sc_err *err);
-uint64_t sc_segment_offset(const struct sc_segment *segment); /* of the row that comes next, or lower when none has it */
+/* 1 and a run (at most MAX_BYTES, or one longer line; 0 = no limit), or 0 at the end. A run is of
+ * one commit and one frame. */
+int sc_segment_next(struct sc_segment *segment, size_t max_bytes, struct sc_run *ret_run,
+		struct sc_err *err);
+/* of the row that comes next, or lower when none has it */
+uint64_t sc_segment_offset(const struct sc_segment *segment);
 
 struct sc_segment_place {
 	uint64_t offset;          /* of the row */
 	uint64_t rows, bytes;     /* before it in this segment */
 	int64_t appended_us;
 };
-/* The first row at or above OFFSET; the first row appended at or after WHEN; the row that has N rows before it. 1, or 0: there is
- * none. What comes next is that row. */
-int sc_segment_find(struct sc_segment *segment, uint64_t offset, struct sc_segment_place *ret_place, struct sc_err *err);
-int sc_segment_find_time(struct sc_segment *segment, int64_t when_us, struct sc_segment_place *ret_place, struct sc_err *err);
-int sc_segment_find_row(struct sc_segment *segment, uint64_t n, struct sc_segment_place *ret_place, struct sc_err *err);
+/* The first row at or above OFFSET; the first row appended at or after WHEN; the row that has N
+ * rows before it. 1, or 0: there is none. What comes next is that row. */
+int sc_segment_find(struct sc_segment *segment, uint64_t offset,
+		struct sc_segment_place *ret_place, struct sc_err *err);
+int sc_segment_find_time(struct sc_segment *segment, int64_t when_us,
+		struct sc_segment_place *ret_place, struct sc_err *err);
+int sc_segment_find_row(struct sc_segment *segment, uint64_t n, struct sc_segment_place *ret_place,
+		struct sc_err *err);
 
-/* Read everything: frames, tables, lines, counts, the hash of all lines. What comes next is the first row afterwards. */
+/* Read everything: frames, tables, lines, counts, the hash of all lines. What comes next is the
+ * first row afterwards. */
 int sc_segment_verify(struct sc_segment *segment, struct sc_err *err);
 
 #endif

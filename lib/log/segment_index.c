@@ -351,7 +351,8 @@ static bool take(struct sc_span *into, const struct sc_json *value, enum sc_json
 	return value->kind == SC_JSON_NULL || value->kind == kind;
 }
 
-/* The members, each of which must be there once. Others are for later versions of this format to add. */
+/* The members, each of which must be there once. Others are for later versions of this format to
+ * add. */
 static const char *const members[] = { "format",  "stream_id", "first",     "last",
 				       "rows",    "bytes",     "first_us",  "last_us",
 				       "hash",    "before",    "after",     "schema",

@@ -5,7 +5,8 @@
  * Units     sizes and positions in bytes; all numbers little endian.
  * Errors    as log/segment.h.
  * Safety    inside lib/log only.
- * Source    man/sc-log.5, "Segments"; zstd's doc/zstd_compression_format.md and contrib/seekable_format.
+ * Source    man/sc-log.5, "Segments"; zstd's doc/zstd_compression_format.md and
+ *           contrib/seekable_format.
  *
  *     [lines, a zstd frame] [its commits, a skippable frame]   for each frame
  *     [index, a skippable frame] [seek table, a skippable frame]
@@ -74,7 +75,8 @@ static inline bool sc_segment_frame_fits(uint64_t size, uint64_t rows)
 	return rows && size / 6 >= rows && size <= (rows == 1 ? SC_MESSAGE_MAX + 64u : SC_SEGMENT_FRAME);
 }
 
-/* segment_table.c: the commits of a frame: how many rows each has in it, and when they were appended */
+/* segment_table.c: the commits of a frame: how many rows each has in it, and when they were
+ * appended */
 struct sc_segment_commit {
 	uint64_t first, last;     /* filled by who reads the lines */
 	int64_t appended_us;
@@ -82,7 +84,8 @@ struct sc_segment_commit {
 	uint32_t end;             /* where its last line ends among the frame's */
 };
 /* Plain form of the table, appended to OUT. */
-int sc_segment_table_put(const struct sc_segment_commit *commits, size_t count, struct sc_bytes *out);
+int sc_segment_table_put(const struct sc_segment_commit *commits, size_t count,
+		struct sc_bytes *out);
 /* How long the plain form can be. */
 size_t sc_segment_table_max(uint64_t rows);
 /* Into COMMITS, room for frame->rows: how many, or 0: it is not the table of such a frame. */
@@ -102,8 +105,8 @@ int sc_segment_stats_put(const struct sc_segment_stats *stats, struct sc_bytes *
 /* COLUMNS is JSON. SC_E_NOMEM; out->full: over the limit. */
 int sc_segment_index_put(const struct sc_segment_info *info, struct sc_span columns,
 			 const struct sc_segment_frame *frames, struct sc_bytes *out);
-/* All but info->file_bytes. Spans of INFO borrow TEXT and CHECKPOINT; *RET_FRAMES is malloced. 0; SC_E_DATA or SC_E_CONFIG with
- * *RET_WHAT; SC_E_NOMEM. */
+/* All but info->file_bytes. Spans of INFO borrow TEXT and CHECKPOINT; *RET_FRAMES is malloced.
+ * 0; SC_E_DATA or SC_E_CONFIG with *RET_WHAT; SC_E_NOMEM. */
 int sc_segment_index_get(struct sc_span text, struct sc_segment_info *ret_info, struct sc_bytes *checkpoint,
 			 struct sc_segment_frame **ret_frames, const char **ret_what);
 

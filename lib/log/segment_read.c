@@ -1,8 +1,9 @@
 /*
- * segment_read.c: the rows of a segment by offset, by time, by number: one frame unpacked at a time.
+ * segment_read.c: the rows of a segment by offset, by time, by number: one frame unpacked at a
+ * time.
  *
- * A frame is handed out only after its checksums, its lines and its commits were found to be what the
- * index says, so a run is right or there is an error.
+ * A frame is handed out only after its checksums, its lines and its commits were found to be what
+ * the index says, so a run is right or there is an error.
  */
 #include <stdlib.h>
 #include <xxhash.h>

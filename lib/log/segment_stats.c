@@ -132,7 +132,8 @@ static int string_row(struct sc_segment_stats *stats, struct column *c, struct s
 	return 0;
 }
 
-/* Digits and a point, at most 15 that count: mantissa and power are exact, so one division rounds right. */
+/* Digits and a point, at most 15 that count: mantissa and power are exact, so one division rounds
+ * right. */
 static bool quick_double(struct sc_span text, double *ret_value)
 {
 	static const double powers[] = { 1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,

@@ -1,8 +1,8 @@
 /*
  * segment_table.c: the commits of a frame, as numbers of 7 bits a byte (LEB128).
  *
- * Count; rows of each; then how much later each but the first was appended than the one before. Like
- * stands by like, so that zstd makes little of it.
+ * Count; rows of each; then how much later each but the first was appended than the one before.
+ * Like stands by like, so that zstd makes little of it.
  */
 #include "log/segment_internal.h"
 

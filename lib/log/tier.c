@@ -1,8 +1,9 @@
 /*
  * tier.c: the folder of segments: names, which of them count, opening.
  *
- * A segment has its final name only once it is whole and synced, so a name alone says which rows are there. What a seal or a
- * compaction left when it died overlaps: the longer one counts, it was made of the others.
+ * A segment has its final name only once it is whole and synced, so a name alone says which rows
+ * are there. What a seal or a compaction left when it died overlaps: the longer one counts, it was
+ * made of the others.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -210,11 +211,12 @@ int sc_tier_missing(const struct sc_log *log, uint64_t first, uint64_t last, str
 	char path[PATH_MAX];
 
 	sc_tier_path(log, first, last, path);
-	sc_err_set(err, SC_E_DATA, "cannot read", "the segment is missing; the last good offset is %llu",
+	sc_err_set(err, SC_E_DATA, "cannot read",
+		   "the segment is missing; the last good offset is %llu",
 		   (unsigned long long)(first - 1));
 	sc_err_on(err, "file", path);
-	sc_err_next(err, "put it back, or give its rows up: sc-log trim %s --before %llu", log->path,
-		    (unsigned long long)(last + 1));
+	sc_err_next(err, "put it back, or give its rows up: sc-log trim %s --before %llu",
+		    log->path, (unsigned long long)(last + 1));
 	sc_err_field_str(err, "file", path);
 	sc_err_field_int(err, "last_good", (int64_t)(first - 1));
 	return SC_E_DATA;

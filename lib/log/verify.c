@@ -184,7 +184,8 @@ static int segment_damaged(struct verify *v, const struct sc_tier *tier, const c
 	sc_err_set(v->err, SC_E_DATA, "cannot verify", "%s; the last good offset is %llu", what,
 		   (unsigned long long)last_good);
 	sc_err_on(v->err, "segment", tier->path);
-	sc_err_next(v->err, "put a good copy of the file back, or give up its rows with sc-log trim");
+	sc_err_next(v->err,
+		    "put a good copy of the file back, or give up its rows with sc-log trim");
 	sc_err_field_str(v->err, "file", tier->path);
 	sc_err_field_int(v->err, "position", 0);
 	sc_err_field_int(v->err, "last_good", (int64_t)last_good);
@@ -342,7 +343,8 @@ static int check_files(struct verify *v, uint64_t from)
 			return rc;
 		at = v->chain.next;
 		if (at > v->from)
-			v->from = at; /* a segment made meanwhile may hold more than what comes next */
+			v->from =
+				at; /* a segment made meanwhile may hold more than what comes next */
 		/* a journal in use that holds no rows is looked at too: it ends the chain */
 		if (at > v->to && !(to_end && at == v->state.journal))
 			return 0;
@@ -372,8 +374,9 @@ static int count_orphans(struct verify *v)
 
 		rc = sc_find_spot(v->log, n->first, &spot, v->err);
 		sc_tier_path(v->log, n->first, n->last, path);
-		if (rc >= 0 && (rc == 0 || !spot.sealed || spot.segment.first != n->first ||
-				spot.segment.last != n->last) &&
+		if (rc >= 0 &&
+		    (rc == 0 || !spot.sealed || spot.segment.first != n->first ||
+		     spot.segment.last != n->last) &&
 		    access(path, F_OK) == 0)
 			v->proof.orphans++;
 		rc = rc < 0 ? rc : 0;

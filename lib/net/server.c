@@ -15,20 +15,28 @@
 #include "net/server_internal.h"
 
 enum {
-	ACCEPT_TURN = 64,        /* connections before others have their turn */
-	ACCEPT_REST_MS = 100,    /* after the descriptors or the memory ran out */
-	TRIM_FROM = 1000,        /* connections at a time */
-	REFUSED_EXTRA = 256,     /* connections over the limit that still get a 503 each; beyond, they are cut */
-	SPARE_MIN = 8,           /* descriptors that connections leave to the rest of the process: files to read from */
+	ACCEPT_TURN = 64,     /* connections before others have their turn */
+	ACCEPT_REST_MS = 100, /* after the descriptors or the memory ran out */
+	TRIM_FROM = 1000,     /* connections at a time */
+	REFUSED_EXTRA =
+		256, /* connections over the limit that still get a 503 each; beyond, they are cut */
+	SPARE_MIN =
+		8, /* descriptors that connections leave to the rest of the process: files to read from */
 	SPARE_MAX = 128,
-	UNSENT_MAX = 512 << 10,  /* bytes of a connection that the kernel holds and did not send yet */
+	UNSENT_MAX =
+		512 << 10, /* bytes of a connection that the kernel holds and did not send yet */
 };
 
 void sc_server_options_init(struct sc_server_options *o)
 {
 	*o = (struct sc_server_options){
-		.head_max_bytes = 16384, .message_max_bytes = 1 << 20, .handshake_ms = 10000, .idle_ms = 60000,
-		.ping_ms = 20000, .pong_ms = 20000, .close_ms = 10000,
+		.head_max_bytes = 16384,
+		.message_max_bytes = 1 << 20,
+		.handshake_ms = 10000,
+		.idle_ms = 60000,
+		.ping_ms = 20000,
+		.pong_ms = 20000,
+		.close_ms = 10000,
 	};
 }
 
@@ -63,7 +71,8 @@ static int keep_options(struct sc_server *s, const struct sc_server_options *o, 
 	s->options.cert = keep(s, o->cert);
 	s->options.key = keep(s, o->key);
 	s->options.client_ca = keep(s, o->client_ca);
-	if (!s->options.cert != !o->cert || !s->options.key != !o->key || !s->options.client_ca != !o->client_ca)
+	if (!s->options.cert != !o->cert || !s->options.key != !o->key ||
+	    !s->options.client_ca != !o->client_ca)
 		return sc_err_nomem(err, "cannot start the server");
 	return 0;
 }
@@ -77,13 +86,17 @@ static int check_options(const struct sc_server_options *o, struct sc_err *err)
 		return sc_err_next(err, "give both, or none");
 	}
 	if (o->client_ca && !o->cert)
-		return sc_err_set(err, SC_E_CONFIG, tried, "client certificates need TLS: a certificate and a key");
+		return sc_err_set(err, SC_E_CONFIG, tried,
+				  "client certificates need TLS: a certificate and a key");
 	if (o->head_max_bytes < 256 || o->head_max_bytes > 1 << 24)
-		return sc_err_set(err, SC_E_CONFIG, tried, "a request head may have 256 bytes to 16 MiB");
+		return sc_err_set(err, SC_E_CONFIG, tried,
+				  "a request head may have 256 bytes to 16 MiB");
 	if (o->message_max_bytes < 1 || o->message_max_bytes > SIZE_MAX / 4)
 		return sc_err_set(err, SC_E_CONFIG, tried, "the largest message must have a size");
-	if (o->handshake_ms < 1 || o->idle_ms < 1 || o->close_ms < 1 || o->pong_ms < 1 || o->ping_ms == 0)
-		return sc_err_set(err, SC_E_CONFIG, tried, "a time-out must be longer than nothing");
+	if (o->handshake_ms < 1 || o->idle_ms < 1 || o->close_ms < 1 || o->pong_ms < 1 ||
+	    o->ping_ms == 0)
+		return sc_err_set(err, SC_E_CONFIG, tried,
+				  "a time-out must be longer than nothing");
 	return 0;
 }
 
@@ -119,7 +132,8 @@ static size_t bucket(const struct in6_addr *address)
 
 	memcpy(&a, address->s6_addr, 8);
 	memcpy(&b, address->s6_addr + 8, 8);
-	return (size_t)(((a * 0x9e3779b97f4a7c15u) ^ b) * 0xff51afd7ed558ccdu >> 54) % SC_SERVER_BUCKETS;
+	return (size_t)(((a * 0x9e3779b97f4a7c15u) ^ b) * 0xff51afd7ed558ccdu >> 54) %
+	       SC_SERVER_BUCKETS;
 }
 
 static bool address_full(const struct sc_server *s, const struct in6_addr *address)
@@ -127,15 +141,17 @@ static bool address_full(const struct sc_server *s, const struct in6_addr *addre
 	size_t n = 0;
 
 	for (struct sc_conn *c = s->buckets[bucket(address)]; c; c = c->address_next)
-		if (memcmp(&c->address, address, sizeof(*address)) == 0 && ++n >= s->options.per_address_max)
+		if (memcmp(&c->address, address, sizeof(*address)) == 0 &&
+		    ++n >= s->options.per_address_max)
 			return true;
 	return false;
 }
 
 static void take(struct sc_server *s, int fd, const struct sockaddr_storage *peer, socklen_t len)
 {
-	static const char full[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\n"
-				   "Connection: close\r\n\r\n";
+	static const char full[] =
+		"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\n"
+		"Connection: close\r\n\r\n";
 	size_t max = s->options.clients_max;
 	bool local = peer->ss_family == AF_UNIX, refuse = false;
 	struct in6_addr address;
@@ -198,8 +214,10 @@ static void acceptable(void *arg, int events)
 
 		if (fd >= 0) {
 			take(s, fd, &peer, len);
-		} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-			/* They wait in the kernel's queue: asking again at once would only burn the processor. */
+		} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+			   errno == ENOMEM) {
+			/* They wait in the kernel's queue: asking again at once would only burn the
+			 * processor. */
 			s->stats.accept_failures++;
 			accept_on(s, false);
 			sc_timer_start(s->accept_timer, ACCEPT_REST_MS);
@@ -225,7 +243,8 @@ void sc_server_forget(struct sc_conn *c)
 
 	if (c->told) {
 		c->told = false;
-		s->hooks.closed(s->arg, c, c->code ? c->code : 1006, sc_span(c->reason, c->reason_len), c->by_peer);
+		s->hooks.closed(s->arg, c, c->code ? c->code : 1006,
+				sc_span(c->reason, c->reason_len), c->by_peer);
 	}
 	if (c->prev)
 		c->prev->next = c->next;
@@ -239,7 +258,8 @@ void sc_server_forget(struct sc_conn *c)
 	s->stats.refused_now -= c->refuse;
 	s->stats.clients -= c->counted;
 	if (s->peak > TRIM_FROM && s->stats.connections < s->peak / 8) {
-		/* Thousands left: give their memory back, which the allocator would keep below its last piece. */
+		/* Thousands left: give their memory back, which the allocator would keep below its
+		 * last piece. */
 		s->peak = s->stats.connections;
 		(void)malloc_trim(0);
 	}
@@ -277,7 +297,8 @@ static int fd_limit(void)
 	struct rlimit limit;
 	rlim_t spare;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur > INT_MAX)
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY ||
+	    limit.rlim_cur > INT_MAX)
 		return INT_MAX;
 	spare = limit.rlim_cur / 8;
 	if (spare < SPARE_MIN)
@@ -299,21 +320,23 @@ static int start(struct sc_server *s, const struct sc_server_options *o, struct 
 	if (rc < 0)
 		return rc;
 	if (s->listeners.count == 0)
-		return sc_err_set(err, SC_E_CONFIG, "cannot start the server", "there is no address to listen on");
+		return sc_err_set(err, SC_E_CONFIG, "cannot start the server",
+				  "there is no address to listen on");
 	s->listen_watches = sc_calloc(s->listeners.count, sizeof(struct sc_watch *));
 	s->accept_args = sc_calloc(s->listeners.count, sizeof(*s->accept_args));
 	if (!s->listen_watches || !s->accept_args)
 		return sc_err_nomem(err, "cannot start the server");
 	for (size_t i = 0; i < s->listeners.count && rc == 0; i++) {
 		s->accept_args[i] = (struct accept_arg){ s, i };
-		rc = sc_watch_new(s->loop, s->listeners.sockets[i].fd, SC_READABLE, acceptable, &s->accept_args[i],
-				  &s->listen_watches[i], err);
+		rc = sc_watch_new(s->loop, s->listeners.sockets[i].fd, SC_READABLE, acceptable,
+				  &s->accept_args[i], &s->listen_watches[i], err);
 	}
 	return rc;
 }
 
-int sc_server_new(struct sc_loop *loop, const struct sc_server_options *options, const struct sc_server_hooks *hooks,
-		  void *arg, struct sc_server **ret_server, struct sc_err *err)
+int sc_server_new(struct sc_loop *loop, const struct sc_server_options *options,
+		  const struct sc_server_hooks *hooks, void *arg, struct sc_server **ret_server,
+		  struct sc_err *err)
 {
 	struct sc_server *s;
 	int rc = check_options(options, err);

@@ -134,7 +134,8 @@ static void refuse(struct sc_app *app, const struct sc_refusal *refusal, struct 
 		reply->body = sc_span(app->body.data, app->body.len);
 }
 
-/* A browser that reconnects names the last event it has: that counts more than the offset of its first request. */
+/* A browser that reconnects names the last event it has: that counts more than the offset of its
+ * first request. */
 static void take_last_id(const struct sc_request *request, struct sc_target *target)
 {
 	uint64_t last;

@@ -2,8 +2,9 @@
  * store/digest.h: SHA-256 and MD5 of what is uploaded, in one pass.
  *
  * Owns      nothing.
- * Errors    SC_E_IO for the file, SC_E_DATA when it is shorter than said, SC_E_INTERNAL without SHA-256. Where the system
- *           forbids MD5 (FIPS), has_md5 is false, and what would be compared with it is not.
+ * Errors    SC_E_IO for the file, SC_E_DATA when it is shorter than said, SC_E_INTERNAL without
+ *           SHA-256. Where the system forbids MD5 (FIPS), has_md5 is false, and what would be
+ *           compared with it is not.
  * Safety    any thread.
  * Source    RFC 6234, RFC 1321; OpenSSL's EVP.
  */

@@ -1,11 +1,12 @@
 /*
  * store/folder.c: objects as files below a folder.
  *
- * A write goes to a temporary name beside its place, is synced and read back, and then gets its name by link (which refuses a
- * name that is taken) or rename; the folder is synced after that. A crash leaves at most a temporary, ".NAME.XXXXXXXX.tmp", which
- * no listing shows. Whoever replaces or deletes holds a lock on ".sc-lock" in the store's folder, so that "is it still that
- * version" and "replace it" are one step. A version is a file: inode, size and time of change; of two versions of a name the
- * later always has the later time.
+ * A write goes to a temporary name beside its place, is synced and read back, and then gets its
+ * name by link (which refuses a name that is taken) or rename; the folder is synced after that. A
+ * crash leaves at most a temporary, ".NAME.XXXXXXXX.tmp", which no listing shows. Whoever replaces
+ * or deletes holds a lock on ".sc-lock" in the store's folder, so that "is it still that version"
+ * and "replace it" are one step. A version is a file: inode, size and time of change; of two
+ * versions of a name the later always has the later time.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -67,7 +68,8 @@ static void info_of(const struct stat *st, struct sc_store_info *ret_info)
 			 (unsigned long long)st->st_mtim.tv_nsec);
 }
 
-/* An archive on a disk that is not mounted must not grow on the disk below it: the folder is never made here. */
+/* An archive on a disk that is not mounted must not grow on the disk below it: the folder is never
+ * made here. */
 static int need_root(struct sc_store *store, struct sc_err *err)
 {
 	struct stat st;
@@ -80,7 +82,8 @@ static int need_root(struct sc_store *store, struct sc_err *err)
 	return SC_E_NOLOG;
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------- */
+/* --- reading
+ * ------------------------------------------------------------------------------------------------- */
 
 static int open_object(struct sc_store *store, const char *key, const char *tried, int *ret_fd,
 		       struct stat *ret_st, struct sc_err *err)
@@ -145,7 +148,8 @@ static int folder_read(struct sc_store *store, const char *key, const struct sc_
 	return rc;
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------- */
+/* --- writing
+ * ------------------------------------------------------------------------------------------------- */
 
 static int sync_folder(struct sc_store *store, const char *key, const char *path, size_t len,
 		       struct sc_err *err)
@@ -162,8 +166,9 @@ static int sync_folder(struct sc_store *store, const char *key, const char *path
 }
 
 /*
- * The folders between the store's own and the object's, each on disk before what is in it. One that is there may have been made
- * by a process that died before it synced: so all are synced, once a handle for each run of writes to one folder.
+ * The folders between the store's own and the object's, each on disk before what is in it. One that
+ * is there may have been made by a process that died before it synced: so all are synced, once a
+ * handle for each run of writes to one folder.
  */
 static int make_folders(struct sc_store *store, const char *key, const char *path,
 			struct sc_err *err)
@@ -452,7 +457,8 @@ static int folder_drop(struct sc_store *store, const char *key, struct sc_err *e
 	return rc;
 }
 
-/* --- listing ------------------------------------------------------------------------------------------------- */
+/* --- listing
+ * ------------------------------------------------------------------------------------------------- */
 
 #define DEPTH_MAX 32
 #define NAMES_MAX (256u << 20) /* of one folder */
@@ -489,7 +495,8 @@ static char kind_of(int dir, const struct dirent *entry)
 	return S_ISREG(st.st_mode) ? 'f' : S_ISDIR(st.st_mode) ? 'd' : 0;
 }
 
-/* The names in a folder, one after the other, each with its NUL; those of folders end in '/', as in a key. */
+/* The names in a folder, one after the other, each with its NUL; those of folders end in '/', as in
+ * a key. */
 static int read_names(struct walk *w, DIR *dir, struct sc_bytes *names, size_t *ret_count,
 		      struct sc_err *err)
 {

@@ -85,7 +85,8 @@ static int copy_text(struct sc_bytes *into, const struct sc_xml *xml, bool encod
 	return 0;
 }
 
-/* Not the "folder" itself, which some tools create as an empty object, nor a name that no call here would take. */
+/* Not the "folder" itself, which some tools create as an empty object, nor a name that no call here
+ * would take. */
 static bool could_be_ours(const char *key, bool folder)
 {
 	char copy[SC_STORE_KEY_MAX + 2];
@@ -139,8 +140,8 @@ static int give(struct walk *w, const struct sc_store_listing *what, bool folder
 }
 
 /*
- * Keys and folders come as two runs, each in order, so a page is read twice when it has both: merged by key. Folders are rare:
- * they are kept, keys are streamed.
+ * Keys and folders come as two runs, each in order, so a page is read twice when it has both:
+ * merged by key. Folders are rare: they are kept, keys are streamed.
  */
 struct folders {
 	struct sc_bytes names; /* each with its NUL */

@@ -1,8 +1,9 @@
 /*
  * store/multipart.c: large objects of S3, in parts.
  *
- * Each part goes up with its own checksums and is tried again by itself. The object appears when the upload is completed, whole,
- * and only then is a condition looked at; an upload that fails is aborted, so that nobody pays for its parts.
+ * Each part goes up with its own checksums and is tried again by itself. The object appears when
+ * the upload is completed, whole, and only then is a condition looked at; an upload that fails is
+ * aborted, so that nobody pays for its parts.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -333,7 +334,8 @@ int sc_multipart_put(struct sc_store *store, const char *key, const struct sc_so
 	return rc;
 }
 
-/* --- uploads that were left ----------------------------------------------------------------------------------- */
+/* --- uploads that were left
+ * ----------------------------------------------------------------------------------- */
 
 struct sweep {
 	struct sc_store *store;

@@ -35,7 +35,8 @@ int sc_place_check_key(const char *key, struct sc_err *err);
 int sc_place_show(const struct sc_place *place, const char *key, struct sc_bytes *out);
 /* Percent-encodes all but unreserved characters, and '/' when SLASH says so. */
 int sc_place_encode(struct sc_bytes *out, struct sc_span text, bool slash);
-/* Decodes %XX ('+' is a blank when PLUS says so); false: something that is not %XX. OUT gets no NUL. */
+/* Decodes %XX ('+' is a blank when PLUS says so); false: something that is not %XX. OUT gets no
+ * NUL. */
 bool sc_place_decode(struct sc_bytes *out, struct sc_span text, bool plus);
 
 #endif

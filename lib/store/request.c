@@ -314,7 +314,8 @@ static struct curl_slist *headers_of(const struct sc_request *r)
 	return list;
 }
 
-/* setopt fails only for want of memory, or where libcurl lacks what it was built with on this system. */
+/* setopt fails only for want of memory, or where libcurl lacks what it was built with on this
+ * system. */
 #define SET(option, value) \
 	do { \
 		if (rc == CURLE_OK) \
@@ -408,7 +409,8 @@ static int told(const struct turn *t, int code, const char *why)
 	return sc_err_on(t->err, t->request->kind, t->request->shown);
 }
 
-/* libcurl's words may quote the URL; ours is the shown one, so take only the code's own words for those. */
+/* libcurl's words may quote the URL; ours is the shown one, so take only the code's own words for
+ * those. */
 static const char *words_of(const struct turn *t, CURLcode rc)
 {
 	const char *words = t->link->words;

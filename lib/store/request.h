@@ -1,16 +1,18 @@
 /*
  * store/request.h: one HTTP request and its answer, tried again where that can help.
  *
- * Owns      a link owns one connection and its settings; an answer owns its body until sc_request_answer_done.
+ * Owns      a link owns one connection and its settings; an answer owns its body until
+ *           sc_request_answer_done.
  * Units     as store.h.
- * Errors    SC_E_UNAVAILABLE and SC_E_TIMEOUT when the tries are spent; SC_E_IO and SC_E_DATA for the local file; what the
- *           judge says.
+ * Errors    SC_E_UNAVAILABLE and SC_E_TIMEOUT when the tries are spent; SC_E_IO and SC_E_DATA for
+ *           the local file; what the judge says.
  * Safety    a link stays in its thread.
  * Source    libcurl 7.88 and later; RFC 9110.
  *
- * Signing is libcurl's (CURLOPT_AWS_SIGV4). 7.88 signs the query as it is written, so the caller writes it in canonical form:
- * names in order, each with '=', percent-encoded as RFC 3986 has it; and it hashes no upload, so the caller gives
- * x-amz-content-sha256 itself. libcurl is seen in request.c only.
+ * Signing is libcurl's (CURLOPT_AWS_SIGV4). 7.88 signs the query as it is written, so the caller
+ * writes it in canonical form: names in order, each with '=', percent-encoded as RFC 3986 has it;
+ * and it hashes no upload, so the caller gives x-amz-content-sha256 itself. libcurl is seen in
+ * request.c only.
  */
 #ifndef SC_STORE_REQUEST_H
 #define SC_STORE_REQUEST_H
@@ -69,13 +71,16 @@ struct sc_answer {
 
 enum sc_verdict { SC_VERDICT_DONE, SC_VERDICT_RETRY, SC_VERDICT_FINAL };
 /* What an answer means. For RETRY and FINAL *err is set. */
-typedef enum sc_verdict sc_request_judge(const struct sc_request *request, struct sc_answer *answer, struct sc_err *err);
+typedef enum sc_verdict sc_request_judge(const struct sc_request *request,
+		struct sc_answer *answer, struct sc_err *err);
 
 int sc_request_link_new(const struct sc_store_settings *settings, const char *ca_file, struct sc_link **ret_link,
 			struct sc_err *err);
 void sc_request_link_free(struct sc_link *link);
-const struct sc_store_settings *sc_request_settings(const struct sc_link *link); /* defaults filled in */
-/* ANSWER is filled also on failure (its status is 0 without one); sc_request_answer_done in any case. */
+/* defaults filled in */
+const struct sc_store_settings *sc_request_settings(const struct sc_link *link);
+/* ANSWER is filled also on failure (its status is 0 without one); sc_request_answer_done in any
+ * case. */
 int sc_request_run(struct sc_link *link, const struct sc_request *request, sc_request_judge *judge,
 		   struct sc_answer *ret_answer, struct sc_err *err);
 void sc_request_answer_done(struct sc_answer *answer);

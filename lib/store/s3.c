@@ -1,9 +1,10 @@
 /*
  * store/s3.c: objects of S3 and its look-alikes.
  *
- * What goes up is hashed first and sent with its MD5 and SHA-256 (Content-MD5, x-amz-checksum-sha256, x-amz-content-sha256):
- * servers differ in which of them they compare, so all are given. Then the server is asked for the object's size and checksum;
- * where it tells none that we can compare (an encrypting server's ETag is no MD5), the object is read back.
+ * What goes up is hashed first and sent with its MD5 and SHA-256 (Content-MD5,
+ * x-amz-checksum-sha256, x-amz-content-sha256): servers differ in which of them they compare, so
+ * all are given. Then the server is asked for the object's size and checksum; where it tells none
+ * that we can compare (an encrypting server's ETag is no MD5), the object is read back.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,8 @@
 
 #define SHA256_OF_NOTHING "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-/* --- requests ------------------------------------------------------------------------------------------------ */
+/* --- requests
+ * ------------------------------------------------------------------------------------------------ */
 
 static int set_up(struct sc_store *store, struct sc_err *err)
 {
@@ -139,7 +141,8 @@ static int call_once(struct sc_store *store, const struct sc_s3_call *call,
 	return rc;
 }
 
-/* Temporary credentials end, and another program puts new ones into the files: true when there are others by now. */
+/* Temporary credentials end, and another program puts new ones into the files: true when there are
+ * others by now. */
 static bool renew(struct sc_store *store)
 {
 	struct sc_aws old = store->aws;
@@ -170,7 +173,8 @@ int sc_s3_call(struct sc_store *store, const struct sc_s3_call *call, struct sc_
 	return rc;
 }
 
-/* --- what is there ------------------------------------------------------------------------------------------- */
+/* --- what is there
+ * ------------------------------------------------------------------------------------------- */
 
 static void info_of(const struct sc_answer *a, uint64_t size, struct sc_store_info *ret_info)
 {
@@ -270,7 +274,8 @@ static int s3_read(struct sc_store *store, const char *key, const struct sc_wind
 	return rc;
 }
 
-/* --- what goes up -------------------------------------------------------------------------------------------- */
+/* --- what goes up
+ * -------------------------------------------------------------------------------------------- */
 
 /* The ETag is the MD5 of these bytes, or of their parts' MD5s. */
 static bool etag_proves(const char *etag, const struct sc_s3_want *want)

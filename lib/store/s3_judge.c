@@ -1,4 +1,5 @@
-/* store/s3_judge.c: what an answer of S3 means: done, to be tried again, or an error, and what to do then. */
+/* store/s3_judge.c: what an answer of S3 means: done, to be tried again, or an error, and what to
+ * do then. */
 #include <strings.h>
 
 #include "store/store_internal.h"
@@ -182,7 +183,8 @@ enum sc_verdict sc_s3_judge(const struct sc_request *request, struct sc_answer *
 		sc_err_on(err, request->kind, request->shown);
 		return SC_VERDICT_FINAL;
 	}
-	/* an error may come under status 200, when it turned up late (CompleteMultipartUpload): as if the server had failed */
+	/* an error may come under status 200, when it turned up late (CompleteMultipartUpload): as
+	 * if the server had failed */
 	if (!error)
 		take_plain(answer, &w);
 	if (answer->status / 100 == 2 && !w.code[0])

@@ -1,26 +1,34 @@
 /*
- * store/store.h: places that hold segments, behind one byte-range interface: a folder, S3, or (to read) a web server.
+ * store/store.h: places that hold segments, behind one byte-range interface: a folder, S3, or (to
+ * read) a web server.
  *
- * Owns      a handle owns its connection and credentials; texts of an item are borrowed until the callback returns.
+ * Owns      a handle owns its connection and credentials; texts of an item are borrowed until the
+ *           callback returns.
  * Units     sizes and offsets in bytes; times in us since 1970 UTC; waits in ms.
- * Errors    each names the object by its URL (never credentials), the HTTP status and the server's code, and the next move:
- *           SC_E_NOLOG no such object, bucket or folder; SC_E_NOAUTH credentials or permissions; SC_E_BUSY a condition did
- *           not hold (and nothing else is SC_E_BUSY); SC_E_DATA bytes that differ or do not fit; SC_E_UNAVAILABLE the tries
- *           are spent; SC_E_TIMEOUT the same, by time-outs, or the caller's stop; SC_E_CONFIG settings; SC_E_PROTOCOL the
- *           server's answer makes no sense; SC_E_IO a local file. The fields for --json: http_status, s3_code, tries.
- * Safety    a handle stays in its thread; any number of handles, processes and machines may use one place at once.
- * Source    S3's REST interface (2006-03-01), RFC 9110 (ranges, conditions), RFC 8089 (file URLs); man/sc.7.
+ * Errors    each names the object by its URL (never credentials), the HTTP status and the server's
+ *           code, and the next move: SC_E_NOLOG no such object, bucket or folder; SC_E_NOAUTH
+ *           credentials or permissions; SC_E_BUSY a condition did not hold (and nothing else is
+ *           SC_E_BUSY); SC_E_DATA bytes that differ or do not fit; SC_E_UNAVAILABLE the tries are
+ *           spent; SC_E_TIMEOUT the same, by time-outs, or the caller's stop; SC_E_CONFIG settings;
+ *           SC_E_PROTOCOL the server's answer makes no sense; SC_E_IO a local file. The fields for
+ *           --json: http_status, s3_code, tries.
+ * Safety    a handle stays in its thread; any number of handles, processes and machines may use one
+ *           place at once.
+ * Source    S3's REST interface (2006-03-01), RFC 9110 (ranges, conditions), RFC 8089 (file URLs);
+ *           man/sc.7.
  *
  * URLs      file:///FOLDER            the folder is there already; percent-escapes are decoded
  *           s3://BUCKET[/PREFIX]      taken as it is; credentials, region and endpoint: store/aws.h
- *           https://HOST/PATH[?QUERY] (and http://) read only, by range requests; nothing can be listed
- * Keys      names of objects below the URL, parts joined by '/': 1 to 900 bytes, no empty part, no part that begins with '.',
- *           no control bytes.
+ *           https://HOST/PATH[?QUERY] (and http://) read only, by range requests; nothing can be
+ *           listed
+ * Keys      names of objects below the URL, parts joined by '/': 1 to 900 bytes, no empty part, no
+ *           part that begins with '.', no control bytes.
  *
- * A write is whole or not there, and on disk (folder: file and folder are synced) when it has returned 0; it was verified
- * then: the place was asked for the size and a checksum, or, where it gives none, the bytes were read back. A write that
- * failed may have happened when the answer was lost; a condition that fails on a second try of the same call is held
- * against what is there, and counts as done when those are the caller's own bytes.
+ * A write is whole or not there, and on disk (folder: file and folder are synced) when it has
+ * returned 0; it was verified then: the place was asked for the size and a checksum, or, where it
+ * gives none, the bytes were read back. A write that failed may have happened when the answer was
+ * lost; a condition that fails on a second try of the same call is held against what is there, and
+ * counts as done when those are the caller's own bytes.
  */
 #ifndef SC_STORE_STORE_H
 #define SC_STORE_STORE_H
@@ -75,27 +83,32 @@ const char *sc_store_url(const struct sc_store *store); /* to show: no passwords
 
 int sc_store_put(struct sc_store *store, const char *key, const void *data, size_t len, const char *only_if,
 		 struct sc_store_info *ret_info, struct sc_err *err);
-/* LEN bytes of a regular file from AT on, in bounded memory. The descriptor's position is not used or moved. */
+/* LEN bytes of a regular file from AT on, in bounded memory. The descriptor's position is not used
+ * or moved. */
 int sc_store_put_fd(struct sc_store *store, const char *key, int fd, uint64_t at, uint64_t len, const char *only_if,
 		    struct sc_store_info *ret_info, struct sc_err *err);
-/* SC_E_CONFIG when the place does not refuse the second of two creates (some S3 look-alikes ignore conditions). Writes
- * and removes a small object. */
+/* SC_E_CONFIG when the place does not refuse the second of two creates (some S3 look-alikes
+ * ignore conditions). Writes and removes a small object. */
 int sc_store_check_conditions(struct sc_store *store, struct sc_err *err);
 
 /* Every ret_info may be NULL. */
-int sc_store_head(struct sc_store *store, const char *key, struct sc_store_info *ret_info, struct sc_err *err);
+int sc_store_head(struct sc_store *store, const char *key, struct sc_store_info *ret_info,
+		struct sc_err *err);
 /* The whole object into BUF (emptied first), at most its max: larger is SC_E_DATA. */
 int sc_store_get(struct sc_store *store, const char *key, struct sc_bytes *buf, struct sc_store_info *ret_info,
 		 struct sc_err *err);
-/* Like pread: fewer bytes only at the end. With an ETAG, another version of the object is SC_E_BUSY. */
+/* Like pread: fewer bytes only at the end. With an ETAG, another version of the object is
+ * SC_E_BUSY. */
 int sc_store_range(struct sc_store *store, const char *key, const char *etag, uint64_t at, size_t len, void *ret_data,
 		   size_t *ret_len, struct sc_store_info *ret_info, struct sc_err *err);
 /* The last LEN bytes, or all when there are fewer; info tells the size. One request. */
 int sc_store_tail(struct sc_store *store, const char *key, size_t len, void *ret_data, size_t *ret_len,
 		  struct sc_store_info *ret_info, struct sc_err *err);
 /* The whole object to the end of what was written to FD, in pieces. Not synced. */
-int sc_store_copy(struct sc_store *store, const char *key, int fd, struct sc_store_info *ret_info, struct sc_err *err);
-/* The object is there and holds exactly these bytes, by the place's own checksum or by reading them; SC_E_DATA if not. */
+int sc_store_copy(struct sc_store *store, const char *key, int fd, struct sc_store_info *ret_info,
+		struct sc_err *err);
+/* The object is there and holds exactly these bytes, by the place's own checksum or by reading
+ * them; SC_E_DATA if not. */
 int sc_store_verify(struct sc_store *store, const char *key, uint64_t size, const unsigned char sha256[SC_STORE_SHA256],
 		    struct sc_err *err);
 
@@ -115,13 +128,15 @@ struct sc_store_listing {
 
 /* 0 goes on, 1 ends the listing, negative is an error, passed on. */
 typedef int sc_store_each(void *arg, const struct sc_store_item *item, struct sc_err *err);
-/* In the order of the keys' bytes; a server that breaks it is SC_E_PROTOCOL. An empty place is no error. */
+/* In the order of the keys' bytes; a server that breaks it is SC_E_PROTOCOL. An empty place is no
+ * error. */
 int sc_store_list(struct sc_store *store, const struct sc_store_listing *what, sc_store_each *each, void *arg,
 		  struct sc_err *err);
 
 /* One that is not there is no error. */
 int sc_store_delete(struct sc_store *store, const char *key, struct sc_err *err);
-/* Removes what writers left that died: temporary files, unfinished uploads, begun before BEFORE_US, with this prefix. */
+/* Removes what writers left that died: temporary files, unfinished uploads, begun before BEFORE_US,
+ * with this prefix. */
 int sc_store_sweep(struct sc_store *store, const char *prefix, int64_t before_us, uint64_t *ret_removed,
 		   struct sc_err *err);
 

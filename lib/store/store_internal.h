@@ -56,7 +56,8 @@ int sc_store_verify_by_reading(struct sc_store *store, const char *key, uint64_t
 
 /* s3 */
 int sc_s3_open(struct sc_store *store, struct sc_err *err);
-/* One signed request for an object (KEY) or the bucket (NULL), QUERY in canonical form or NULL; HEADERS end with NULL. */
+/* One signed request for an object (KEY) or the bucket (NULL), QUERY in canonical form or NULL;
+ * HEADERS end with NULL. */
 struct sc_s3_call {
 	const char *method, *key, *query, *tried;
 	const char *headers[8];
@@ -66,12 +67,14 @@ struct sc_s3_call {
 	size_t into_size;
 	bool slow, once;
 };
-int sc_s3_call(struct sc_store *store, const struct sc_s3_call *call, struct sc_answer *ret_answer, struct sc_err *err);
+int sc_s3_call(struct sc_store *store, const struct sc_s3_call *call, struct sc_answer *ret_answer,
+		struct sc_err *err);
 /* "Content-MD5: ..." and the like; empty where the sum is not known. */
 struct sc_s3_sum_headers {
 	char sha256[96], md5[64];
 };
-int sc_s3_sum_headers(const struct sc_sums *sums, struct sc_s3_sum_headers *ret_headers, struct sc_err *err);
+int sc_s3_sum_headers(const struct sc_sums *sums, struct sc_s3_sum_headers *ret_headers,
+		struct sc_err *err);
 /* The object holds these bytes: by size and checksums, or by reading it; SC_E_DATA if not. */
 struct sc_s3_want {
 	uint64_t size;
@@ -83,7 +86,8 @@ int sc_s3_holds(struct sc_store *store, const char *key, const struct sc_s3_want
 /* The result of a conditional write: RC, or SC_E_BUSY in words that fit the condition. */
 int sc_s3_condition(struct sc_store *store, const char *key, const char *only_if, int rc, const struct sc_answer *answer,
 		    struct sc_err *err);
-enum sc_verdict sc_s3_judge(const struct sc_request *request, struct sc_answer *answer, struct sc_err *err);
+enum sc_verdict sc_s3_judge(const struct sc_request *request, struct sc_answer *answer,
+		struct sc_err *err);
 
 /* large objects */
 int sc_multipart_put(struct sc_store *store, const char *key, const struct sc_source *source, const char *only_if,

@@ -1,12 +1,15 @@
 /*
  * store/xml.h: the XML of S3's answers, read strictly, in one pass.
  *
- * Owns      the text of the element at hand, until the next call; names are spans of the input, which outlives the reader.
+ * Owns      the text of the element at hand, until the next call; names are spans of the input,
+ *           which outlives the reader.
  * Units     sizes in bytes.
- * Errors    SC_E_PROTOCOL: not well formed, nested deeper than SC_XML_DEPTH, a text longer than SC_XML_TEXT, or a document type
- *           (which S3 never sends, and which is how XML is made to hurt).
+ * Errors    SC_E_PROTOCOL: not well formed, nested deeper than SC_XML_DEPTH, a text longer than
+ *           SC_XML_TEXT, or a document type (which S3 never sends, and which is how XML is made to
+ *           hurt).
  * Safety    any bytes; time and memory are bounded by the input. One thread a reader.
- * Source    XML 1.0 (fifth edition), without document types; namespaces: a prefix is dropped from names.
+ * Source    XML 1.0 (fifth edition), without document types; namespaces: a prefix is dropped from
+ *           names.
  */
 #ifndef SC_STORE_XML_H
 #define SC_STORE_XML_H

@@ -1,8 +1,10 @@
 /*
- * appendbench: what a durable append costs, against the floor: a write of the same bytes into zeros, and fdatasync.
+ * appendbench: what a durable append costs, against the floor: a write of the same bytes into
+ * zeros, and fdatasync.
  *
- * Method: both take turns, one commit each, in the same folder, so that a busy disk hits both alike; the figure is the ratio of the
- * medians. Usage: appendbench FOLDER [ROWS-PER-COMMIT [COMMITS]]. One JSON line on stdout.
+ * Method: both take turns, one commit each, in the same folder, so that a busy disk hits both
+ * alike; the figure is the ratio of the medians. Usage: appendbench FOLDER [ROWS-PER-COMMIT
+ * [COMMITS]]. One JSON line on stdout.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* tests/fuzz/xml.c: XML of any bytes: nothing outside it is read, depth and text stay within their limits, and it ends. */
+/* tests/fuzz/xml.c: XML of any bytes: nothing outside it is read, depth and text stay within their
+ * limits, and it ends. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,11 +3,13 @@
  *
  *     storeprobe [NAME=VALUE]... URL VERB [ARGUMENT]...
  *
- * put KEY FILE [absent|ETAG]   get KEY   range KEY AT LEN   tail KEY LEN   head KEY   copy KEY FILE   verify KEY FILE
+ * put KEY FILE [absent|ETAG]   get KEY   range KEY AT LEN   tail KEY LEN   head KEY   copy KEY FILE
+ * verify KEY FILE
  * list PREFIX [AFTER]   folders PREFIX [AFTER]   delete KEY   sweep PREFIX BEFORE_S   check
  *
- * Bytes go to stdout as they are, facts as "NAME VALUE" lines; an error as JSON to stderr, and its status is the exit status.
- * NAME: tries retry_for_ms backoff_ms backoff_max_ms connect_ms stall_ms multipart part memory (put from memory) max (of get).
+ * Bytes go to stdout as they are, facts as "NAME VALUE" lines; an error as JSON to stderr, and its
+ * status is the exit status. NAME: tries retry_for_ms backoff_ms backoff_max_ms connect_ms stall_ms
+ * multipart part memory (put from memory) max (of get).
  */
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,6 +1,7 @@
 /*
- * Goal: the line says how far, how fast and how long, fits any width, shows on a terminal only, and goes away.
- * Method: lines against texts; a pseudo-terminal and a pipe, with a clock that the test moves.
+ * Goal: the line says how far, how fast and how long, fits any width, shows on a terminal only, and
+ * goes away. Method: lines against texts; a pseudo-terminal and a pipe, with a clock that the test
+ * moves.
  */
 #include "base/progress.h"
 

@@ -1,6 +1,7 @@
 /*
- * powercut_test: what tests/fault found. Goal: a log opens by itself after a power cut at an unlucky moment of a trim or a create.
- * Method: make the files as the cut leaves them, by hand, and open.
+ * powercut_test: what tests/fault found. Goal: a log opens by itself after a power cut at an
+ * unlucky moment of a trim or a create. Method: make the files as the cut leaves them, by hand, and
+ * open.
  */
 #include "help.h"
 
@@ -63,7 +64,8 @@ TEST(create_again_where_a_create_died)
 	log_done();
 }
 
-/* A trim died when log.json had the new floor and the index not yet: whoever opens next sees the floor. */
+/* A trim died when log.json had the new floor and the index not yet: whoever opens next sees the
+ * floor. */
 TEST(floor_of_a_trim_that_died)
 {
 	static const enum sc_log_mode modes[] = { SC_LOG_READ, SC_LOG_APPEND };

@@ -1,8 +1,10 @@
 /*
- * seal_crash_test: seals that die. Goal: whatever call a seal, a compaction or a removal dies at, or which of them fails, every row
- * is there once, with the index that is left and without any, and the next seal leaves nothing behind.
- * Method: this program's own write, sync, rename and unlink stand before libc's, also for LMDB: one run for each call, until one
- * gets through; writes are also torn in their middle. Then processes that append, seal, compact and read at once and are killed.
+ * seal_crash_test: seals that die. Goal: whatever call a seal, a compaction or a removal dies at,
+ * or which of them fails, every row is there once, with the index that is left and without any, and
+ * the next seal leaves nothing behind. Method: this program's own write, sync, rename and unlink
+ * stand before libc's, also for LMDB: one run for each call, until one gets through; writes are
+ * also torn in their middle. Then processes that append, seal, compact and read at once and are
+ * killed.
  */
 #include <errno.h>
 #include <signal.h>
@@ -148,7 +150,9 @@ enum what { SEAL, COMPACT, REMOVE };
 
 static int act(struct sc_log *log, enum what what)
 {
-	struct sc_seal_options o = { .target = what == COMPACT ? 12u << 10 : 3u << 10, .force = true, .every = true };
+	struct sc_seal_options o = { .target = what == COMPACT ? 12u << 10 : 3u << 10,
+				     .force = true,
+				     .every = true };
 	struct sc_seal *seal = NULL;
 	int rc = sc_seal_open(log, false, &seal, &err);
 
@@ -320,7 +324,8 @@ TEST(removal_fails_at_every_call)
 	every_call(REMOVE, FAIL_ONCE);
 }
 
-/* Appenders, sealers and readers at once, killed at random; the index is deleted under them now and then. */
+/* Appenders, sealers and readers at once, killed at random; the index is deleted under them now and
+ * then. */
 #define WRITERS 2
 #define SEALERS 2
 #define PROCESSES (WRITERS + SEALERS + 1)
@@ -344,7 +349,9 @@ static void sealer(void)
 	struct sc_log *log = open_log(SC_LOG_APPEND);
 
 	for (;;) {
-		struct sc_seal_options o = { .target = 4096u << random() % 5, .force = random() % 3 == 0, .every = random() % 2 };
+		struct sc_seal_options o = { .target = 4096u << random() % 5,
+					     .force = random() % 3 == 0,
+					     .every = random() % 2 };
 		struct sc_seal *seal = NULL;
 		int rc = sc_seal_open(log, false, &seal, &err);
 
@@ -432,7 +439,8 @@ TEST(all_at_once_and_killed)
 			acked = drain(pair[0], acked);
 		}
 		if (round % 8 == 5)
-			unlink(in_log("index.state")); /* then nobody trusts the rest, and it is made again */
+			unlink(in_log(
+				"index.state")); /* then nobody trusts the rest, and it is made again */
 		for (int i = 0; i < PROCESSES; i++) {
 			if (!pids[i] || (round + 1 < rounds && !wrong && random() % 2))
 				continue;
@@ -460,6 +468,7 @@ TEST(all_at_once_and_killed)
 	CHECK_OK(sc_log_verify(log_path, 0, 0, &sealed, &err), &err);
 	CHECK_STR(sealed.hash, proof.hash);
 	CHECK_INT(sealed.orphans, 0);
-	printf("# %llu rows in %llu segments\n", (unsigned long long)sealed.rows, (unsigned long long)sealed.segments);
+	printf("# %llu rows in %llu segments\n", (unsigned long long)sealed.rows,
+	       (unsigned long long)sealed.segments);
 	log_done();
 }

@@ -1,7 +1,8 @@
 /*
- * seal_test: journals into segments, compaction, removal. Goal: whatever is sealed, compacted, trimmed, reopened or rebuilt, and in
- * whatever order, the log reads back byte for byte, its counters and its proof stay, and files that hold nothing are gone.
- * Method: a model of the rows beside a log with tiny journals; random steps; every reader compared with the model.
+ * seal_test: journals into segments, compaction, removal. Goal: whatever is sealed, compacted,
+ * trimmed, reopened or rebuilt, and in whatever order, the log reads back byte for byte, its
+ * counters and its proof stay, and files that hold nothing are gone. Method: a model of the rows
+ * beside a log with tiny journals; random steps; every reader compared with the model.
  */
 #include <pthread.h>
 #include <sys/wait.h>
@@ -159,7 +160,9 @@ TEST(seal_dry_run_tells_all)
 	struct sc_log *log;
 	struct sc_seal *dry = NULL, *seal = NULL;
 	struct steps told = { .count = 0 }, was = { .count = 0 };
-	struct sc_seal_options o = { .target = 6 << 10, .force = true, .every = true, .step = note_step };
+	struct sc_seal_options o = {
+		.target = 6 << 10, .force = true, .every = true, .step = note_step
+	};
 
 	log_new(4 << 10);
 	log = open_log(SC_LOG_APPEND);
@@ -205,9 +208,13 @@ TEST(seal_by_age)
 	log = open_log(SC_LOG_APPEND);
 	append_all(log, 1, 30);
 	CHECK_OK(sc_log_state(log, &state, &err), &err);
-	r = run(log, (struct sc_seal_options){ .age_us = 1000000, .now_us = state.first_us + 999999 }, false);
+	r = run(log,
+		(struct sc_seal_options){ .age_us = 1000000, .now_us = state.first_us + 999999 },
+		false);
 	CHECK_INT(r.sealed, 0);
-	r = run(log, (struct sc_seal_options){ .age_us = 1000000, .now_us = state.first_us + 1000000 }, false);
+	r = run(log,
+		(struct sc_seal_options){ .age_us = 1000000, .now_us = state.first_us + 1000000 },
+		false);
 	CHECK_INT(r.sealed, 1);
 	check_holds(log, 1, 30);
 	r = run(log, (struct sc_seal_options){ .age_us = 1, .now_us = INT64_MAX }, false);
@@ -263,8 +270,12 @@ TEST(seal_keeps_sources_and_producers)
 	for (int i = 0; i < 3; i++) {
 		run(log, (struct sc_seal_options){ .force = true }, false);
 		if (i == 1)
-			CHECK_OK(sc_log_append(log, &(struct sc_log_rows){ .text = SC_SPAN("2"), .lens = &len, .count = 1 },
-					       &commit, &err), &err);
+			CHECK_OK(sc_log_append(log,
+					       &(struct sc_log_rows){ .text = SC_SPAN("2"),
+								      .lens = &len,
+								      .count = 1 },
+					       &commit, &err),
+				 &err);
 		drop_index();
 		CHECK_INT(sc_log_source(log, SC_SPAN("up"), &at, &err), 1);
 		CHECK_INT(at, 41);
@@ -281,8 +292,10 @@ TEST(seal_keeps_sources_and_producers)
 
 		CHECK_OK(sc_tier_open(log, 1, 2, &tier, &err), &err);
 		rest = sc_segment_info(tier->segment)->tie.checkpoint;
-		CHECK(sc_ext_next(&rest, &ext) && ext.kind == SC_EXT_SOURCE && ext.source_offset == 41);
-		CHECK(sc_ext_next(&rest, &ext) && ext.kind == SC_EXT_PRODUCER && ext.producer.seq_last == 7);
+		CHECK(sc_ext_next(&rest, &ext) && ext.kind == SC_EXT_SOURCE &&
+		      ext.source_offset == 41);
+		CHECK(sc_ext_next(&rest, &ext) && ext.kind == SC_EXT_PRODUCER &&
+		      ext.producer.seq_last == 7);
 		CHECK(!sc_ext_next(&rest, &ext));
 		sc_tier_close(tier);
 	}
@@ -323,7 +336,9 @@ TEST(seal_under_readers)
 		}
 		append_all(log, 901 + (uint64_t)round * 30, 930 + (uint64_t)round * 30);
 		CHECK_OK(sc_seal_open(log, false, &seal, &err), &err);
-		CHECK_OK(round % 3 == 2 ? sc_seal_compact(seal, &o, &err) : sc_seal_run(seal, &o, &err), &err);
+		CHECK_OK(round % 3 == 2 ? sc_seal_compact(seal, &o, &err)
+					: sc_seal_run(seal, &o, &err),
+			 &err);
 		o.target = (4u << 10) << (round / 3);
 		sc_seal_close(seal);
 		if (round == 6)
@@ -388,8 +403,10 @@ TEST(removal_ends_readers_by_name)
 
 TEST(keep_policies)
 {
-	struct sc_sealed s[5] = { { .file_bytes = 10, .last_us = 100 }, { .file_bytes = 10, .last_us = 200 },
-				  { .file_bytes = 10, .last_us = 300 }, { .file_bytes = 10, .last_us = 400 },
+	struct sc_sealed s[5] = { { .file_bytes = 10, .last_us = 100 },
+				  { .file_bytes = 10, .last_us = 200 },
+				  { .file_bytes = 10, .last_us = 300 },
+				  { .file_bytes = 10, .last_us = 400 },
 				  { .file_bytes = 10, .last_us = 500 } };
 
 	CHECK_INT(sc_keep_drop(&(struct sc_keep){ .count = 0 }, s, 5, 1000), 0);
@@ -449,7 +466,9 @@ TEST(seal_can_be_stopped)
 	log_new(4 << 10);
 	log = open_log(SC_LOG_APPEND);
 	append_all(log, 1, 900);
-	r = run(log, (struct sc_seal_options){ .target = 8 << 10, .force = true, .progress = no_more, .arg = &calls },
+	r = run(log,
+		(struct sc_seal_options){
+			.target = 8 << 10, .force = true, .progress = no_more, .arg = &calls },
 		false);
 	CHECK(r.sealed >= 1);
 	check_state(log, 1, 901);
@@ -485,7 +504,8 @@ TEST(find_by_time_across_tiers)
 		if (round == 0)
 			run(log, (struct sc_seal_options){ .target = 4 << 10 }, false);
 		else if (round == 1)
-			run(log, (struct sc_seal_options){ .target = 40 << 10, .every = true }, true);
+			run(log, (struct sc_seal_options){ .target = 40 << 10, .every = true },
+			    true);
 		else
 			run(log, (struct sc_seal_options){ .force = true }, false);
 	}
@@ -525,7 +545,9 @@ static void model(unsigned seed)
 	log = open_log(SC_LOG_APPEND);
 	other = open_log(SC_LOG_READ);
 	for (int step = 0; step < 120; step++) {
-		struct sc_seal_options o = { .target = 2048u << any(5), .force = any(3) == 0, .every = any(2) };
+		struct sc_seal_options o = { .target = 2048u << any(5),
+					     .force = any(3) == 0,
+					     .every = any(2) };
 		struct sc_log_state state;
 
 		switch (any(8)) {
@@ -559,7 +581,8 @@ static void model(unsigned seed)
 			if (any(2))
 				break;
 			CHECK_OK(sc_seal_open(log, false, &seal, &err), &err);
-			CHECK_OK(sc_seal_remove(seal, floor + any(next - floor + 1), &o, &err), &err);
+			CHECK_OK(sc_seal_remove(seal, floor + any(next - floor + 1), &o, &err),
+				 &err);
 			sc_seal_close(seal);
 			CHECK_OK(sc_log_state(log, &state, &err), &err);
 			CHECK(state.first_offset >= floor);
@@ -607,8 +630,7 @@ TEST(model_of_everything)
 TEST(golden_log_of_two_tiers)
 {
 	static const char *const files[] = {
-		"journal/00000000000000000301.journal",
-		"log.json",
+		"journal/00000000000000000301.journal", "log.json",
 		"sealed/00000000000000000001-00000000000000000200.ndjson.zst",
 		"sealed/00000000000000000201-00000000000000000300.ndjson.zst"
 	};
@@ -623,8 +645,8 @@ TEST(golden_log_of_two_tiers)
 	CHECK(mkdir(in_log("journal"), 0777) == 0 && mkdir(in_log("sealed"), 0777) == 0);
 	drop_index();
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		snprintf(from, sizeof(from), "%s/tests/golden/log-1-sealed/%s", getenv("SC_ROOT") ? getenv("SC_ROOT") : ".",
-			 files[i]);
+		snprintf(from, sizeof(from), "%s/tests/golden/log-1-sealed/%s",
+			 getenv("SC_ROOT") ? getenv("SC_ROOT") : ".", files[i]);
 		copy_file(from, in_log(files[i]));
 	}
 	CHECK_OK(sc_log_verify(log_path, 0, 0, &proof, &err), &err);

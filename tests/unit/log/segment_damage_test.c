@@ -1,8 +1,8 @@
 /*
  * Damaged and made-up segments: an error or the right rows, never wrong ones, never a crash.
  *
- * Method: every truncation and every flipped bit of a small segment; then every byte of its index changed with the
- * checksum made right again, as an attacker would; then the golden files.
+ * Method: every truncation and every flipped bit of a small segment; then every byte of its index
+ * changed with the checksum made right again, as an attacker would; then the golden files.
  */
 #include "segment_help.h"
 
@@ -36,8 +36,8 @@ static void make_small(struct model *m, struct sc_bytes *ret_file)
 	sc_schema_free(schema);
 }
 
-/* What a reader gets out of LEN bytes: 1 all rows, as the model has them; 0 an error. Wrong rows end the test. With LAX the
- * index is made up: then only the bytes of the lines must be right. */
+/* What a reader gets out of LEN bytes: 1 all rows, as the model has them; 0 an error. Wrong rows
+ * end the test. With LAX the index is made up: then only the bytes of the lines must be right. */
 static int read_all(const struct model *m, const char *data, size_t len, bool lax)
 {
 	struct memory memory = { .data = data, .len = len };
@@ -227,7 +227,8 @@ TEST(damage_names_the_last_good_offset_and_later_frames_can_be_read)
 	model_done(&m);
 }
 
-/* The file with one text of its index replaced by another as long, wherever it stands there, and signed. */
+/* The file with one text of its index replaced by another as long, wherever it stands there, and
+ * signed. */
 static void forge(struct sc_bytes *file, const char *from, const char *to)
 {
 	char *at = memmem(file->data, file->len, sc_segment_tag, SC_INDEX_TAG_LEN);
@@ -501,7 +502,8 @@ TEST(golden_files_of_version_1_are_read)
 	/* its last byte is missing */
 	CHECK_INT(read_golden_rows("v1-cut.ndjson.zst", &want, &last), SC_E_DATA);
 	CHECK_INT(last, 0);
-	/* a bit of the second frame, of the first frame's commits, of the index, of the seek table */
+	/* a bit of the second frame, of the first frame's commits, of the index, of the seek
+	 * table */
 	CHECK_INT(read_golden_rows("v1-frame.ndjson.zst", &want, &last), SC_E_DATA);
 	CHECK(last > 1001);
 	CHECK_INT(read_golden_rows("v1-times.ndjson.zst", &want, &last), SC_E_DATA);

@@ -1,5 +1,6 @@
 /*
- * tests/unit/log/segment_help.h: rows made up from a seed, sealed into a file in memory, and read back from there.
+ * tests/unit/log/segment_help.h: rows made up from a seed, sealed into a file in memory, and read
+ * back from there.
  *
  * The rows are kept as a model: what a reader hands out is compared with it line by line.
  */
@@ -124,7 +125,8 @@ static inline void slurp(int fd, struct sc_bytes *out)
 	out->len = (size_t)size;
 }
 
-/* A source that is a piece of memory of exactly that size, so that a sanitizer sees a read beyond it. */
+/* A source that is a piece of memory of exactly that size, so that a sanitizer sees a read beyond
+ * it. */
 struct memory {
 	const char *data;
 	size_t len;

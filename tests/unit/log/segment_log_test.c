@@ -1,8 +1,10 @@
 /*
- * A log and a segment of its rows: what a reader hands out can be sealed, and verify's hash is the same over both.
+ * A log and a segment of its rows: what a reader hands out can be sealed, and verify's hash is the
+ * same over both.
  *
- * Method: rows are appended in commits of any size, among them one over several blocks; the reader's runs, cut at any size, go into a
- * segment; lines, times, offsets and the proof's hash are compared.
+ * Method: rows are appended in commits of any size, among them one over several blocks; the
+ * reader's runs, cut at any size, go into a segment; lines, times, offsets and the proof's hash are
+ * compared.
  */
 #include <sys/mman.h>
 

@@ -1,8 +1,9 @@
 /*
- * Segments: rows that go in come out, by offset, time and number, whatever their shape; the same rows make the same
- * bytes; the index says what the rows are.
+ * Segments: rows that go in come out, by offset, time and number, whatever their shape; the same
+ * rows make the same bytes; the index says what the rows are.
  *
- * Method: rows made up from seeds are sealed into a file in memory and compared with what was put in.
+ * Method: rows made up from seeds are sealed into a file in memory and compared with what was put
+ * in.
  */
 #include "segment_help.h"
 

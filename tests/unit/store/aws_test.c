@@ -1,4 +1,5 @@
-/* Goal: credentials, region and endpoint are found where AWS's own tools find them. Method: an environment and files of ours. */
+/* Goal: credentials, region and endpoint are found where AWS's own tools find them. Method: an
+ * environment and files of ours. */
 #include "store/aws.h"
 
 #include <sys/stat.h>

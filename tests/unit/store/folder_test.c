@@ -1,6 +1,7 @@
 /*
- * Goal: a write to a folder is whole or not there, whatever call fails, and leaves nothing behind. Method: each write, sync,
- * rename, unlink and allocation fails in turn (SC_FAULT, in a child), then the folder is looked at, and the write done again.
+ * Goal: a write to a folder is whole or not there, whatever call fails, and leaves nothing behind.
+ * Method: each write, sync, rename, unlink and allocation fails in turn (SC_FAULT, in a child),
+ * then the folder is looked at, and the write done again.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -142,7 +143,8 @@ static void fails_in_turn(const char *how)
 			if (new != 1 &&
 			    (create ? new != SC_E_NOLOG : holds("deep/er/key", "old") != 1))
 				FAIL("%s: neither old nor new under %s", how, fault);
-			/* only a failed unlink of the temporary itself may leave it, and then a sweep finds it */
+			/* only a failed unlink of the temporary itself may leave it, and then a
+			 * sweep finds it */
 			if (!access(deep, F_OK) && hidden(deep) > 0) {
 				uint64_t removed = 0;
 

@@ -1,4 +1,5 @@
-/* Goal: S3's XML is read to the letter, and nothing else. Method: documents against what they mean, and malformed ones. */
+/* Goal: S3's XML is read to the letter, and nothing else. Method: documents against what they mean,
+ * and malformed ones. */
 #include "store/xml.h"
 
 #include "../check.h"
