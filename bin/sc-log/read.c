@@ -131,7 +131,7 @@ static int print_lines(struct printer *p, const struct sc_run *run, struct sc_er
 				char offset[24];
 
 				offset[sc_u64_digits(offset, parsed.offset)] = 0;
-				sc_err_on(err, "row", offset);
+				sc_err_on(err, "on row", offset);
 				return rc;
 			}
 			rc = 0;

@@ -26,7 +26,7 @@ static int refuse_line(struct sc_intake *in, struct sc_span line, bool whole)
 
 	if (in->o->bad_fd < 0) {
 		number[sc_u64_digits(number, in->result->lines)] = 0;
-		sc_err_on(in->err, "line", number);
+		sc_err_on(in->err, "on line", number);
 		sc_err_field_int(in->err, "line", (int64_t)in->result->lines);
 		if (!in->err->next[0])
 			sc_err_next(in->err,
