@@ -139,10 +139,15 @@ silent() {
 }
 
 @test "--dry-run needs no right to write" {
-	[[ $(id -u) -ne 0 ]] || skip "root may write anywhere"
+	local -a other=()
+
+	# root may write anywhere: then it is tried as nobody
+	[[ $(id -u) -ne 0 ]] || other=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 	make_log t 1000
-	chmod -R a-w t
-	run sc-seal t --dry-run --force
+	chmod a+rx .
+	chmod -R a+rX,a-w t
+	cp "$(command -v sc-seal)" . # the build may lie where nobody has no way to
+	run "${other[@]}" ./sc-seal t --dry-run --force
 	chmod -R u+w t
 	[[ $status -eq 0 && $output == *'would seal'* ]]
 }
@@ -321,7 +326,8 @@ sealed_to() { # sealed_to LOG LAST: for wait_for
 	kill -HUP "$pid"
 	wait_for sealed_to t 50
 	stop w
-	[[ $ended -eq 0 && ! -s w.err ]]
+	# the first round may just have had its last step before it when the folder went
+	[[ $ended -eq 0 && $(wc -l <w.err) -le 1 ]]
 }
 
 @test "a reader and an appender run through seals: every row once, in order" {
