@@ -16,6 +16,9 @@
 # Two jobs run at once; a file that says "# run: alone" or "// run: alone" near its top has the machine to itself,
 # "# run: limit 300" gives it 300 s instead of its suite's time. A job that hangs, crashes, or ends without a count
 # is one failure. The output of what failed is shown; the last line sums up.
+#
+# SC_TEST_TRIES=2 (as .ci/run has it, whose machine may be busy) runs what failed once more at the end, alone: both
+# outcomes are shown, the second one counts.
 set -u
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -37,7 +40,8 @@ chmod 711 "$work" # some tests become a user with fewer rights
 declare -A pid_job=()
 passed=0 failed=0 skipped=0
 jobs_max=${SC_TEST_JOBS:-2}
-declare -a failures=()
+declare -a failures=() again=()
+tries_left=$((${SC_TEST_TRIES:-1} - 1))
 
 finish() {
 	local pid
@@ -215,6 +219,13 @@ reap() { # one job
 		# TAP names a test when it has ended: the one that hangs is the next in the file.
 		why+=", in \"$(sed -n 's/^@test "\(.*\)" {.*/\1/p' "$file" | sed -n "$((p + f + s))p")\""
 	fi
+	if [[ $f -gt 0 && $tries_left -gt 0 && $kind != setup ]]; then
+		again+=("$suite|$name|$limit|$kind|alone|$file")
+		echo "FAIL $suite/$name: $p passed, $f failed${why:+ ($why)}, $took s: once more at the end"
+		show "$kind" "$work/$n.out"
+		rm -rf "${work:?}/$n" "$work/$n.out"
+		return
+	fi
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 	if [[ $f -gt 0 ]]; then
 		failures+=("$suite/$name${why:+ ($why)}")
@@ -283,6 +294,13 @@ main() {
 		done
 	done
 	while [[ ${#pid_job[@]} -gt 0 ]]; do
+		reap
+	done
+	tries_left=0
+	for entry in "${again[@]+"${again[@]}"}"; do
+		IFS='|' read -r suite name limit kind alone file <<<"$entry"
+		n=$((n + 1))
+		launch "$n" "$suite" "$name" "$limit" "$kind" "$file"
 		reap
 	done
 
