@@ -19,8 +19,8 @@ CC := gcc
 endif
 
 # Rooms, lowest first: each may include only rooms before it (lib/README.md; `make check-rooms`).
-ROOMS := base json kv log net wire cast serve client
-LIBS := -ljq -llmdb -lzstd -lxxhash -lssl -lcrypto -lz -lpthread -lm
+ROOMS := base json kv store log net wire cast serve client
+LIBS := -ljq -llmdb -lzstd -lxxhash -lcurl -lssl -lcrypto -lz -lpthread -lm
 
 CFLAGS ?= -O2 -g
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
@@ -33,20 +33,22 @@ UNITS := $(patsubst tests/unit/%_test.c,$(OUT)/unit/%_test,$(wildcard tests/unit
 FUZZ := $(notdir $(basename $(wildcard tests/fuzz/*.c)))
 FAULTS := $(patsubst tests/fault/%_test.c,$(OUT)/fault/%_test,$(wildcard tests/fault/*_test.c)) \
 	$(patsubst tests/fault/%_preload.c,$(OUT)/fault/%.so,$(wildcard tests/fault/*_preload.c))
+INTEROP := $(patsubst tests/interop/%.c,$(OUT)/interop-bin/%,$(wildcard tests/interop/*.c))
 BENCH := $(patsubst tests/bench/%.c,$(OUT)/bench/%,$(wildcard tests/bench/*.c))
 room_objs = $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard lib/$(1)/*.c))
 ROOM_LIBS := $(foreach r,$(ROOMS),$(OUT)/lib/sc-$(r).a)
 # Link order: the highest room first. A unit test links its room and what that may use, no more.
-LINK_ROOMS := $(foreach r,client serve cast wire net log kv json base,$(OUT)/lib/sc-$(r).a)
+LINK_ROOMS := $(foreach r,client serve cast wire net log store kv json base,$(OUT)/lib/sc-$(r).a)
 LINKS_base := base
 LINKS_json := json base
 LINKS_kv := kv base
-LINKS_log := log kv json base
+LINKS_store := store base
+LINKS_log := log store kv json base
 LINKS_net := net base
 LINKS_wire := wire json base
-LINKS_cast := cast wire log kv json base
-LINKS_serve := serve cast wire net log kv json base
-LINKS_client := client wire net log kv json base
+LINKS_cast := cast wire log store kv json base
+LINKS_serve := serve cast wire net log store kv json base
+LINKS_client := client wire net log store kv json base
 
 all: $(PROGRAMS:%=$(OUT)/bin/%) ## build the programs into build/bin
 
@@ -105,14 +107,19 @@ $(OUT)/libfuzzer/%: $(OUT)/obj/tests/fuzz/%.o $(ROOM_LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $< $(LINK_ROOMS) $(LIBS)
 
+$(OUT)/interop-bin/%: $(OUT)/obj/tests/interop/%.o $(ROOM_LIBS)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(LINK_ROOMS) $(LIBS)
+
 $(OUT)/bench/%: $(OUT)/obj/tests/bench/%.o $(ROOM_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(LINK_ROOMS) $(LIBS)
 
-tests: $(UNITS) $(FUZZ:%=$(OUT)/fuzz/%) $(FAULTS) ## build what the tests run
+tests: $(UNITS) $(FUZZ:%=$(OUT)/fuzz/%) $(FAULTS) $(INTEROP) ## build what the tests run
 objects: $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard lib/*/*.c bin/*.c bin/*/*.c tests/unit/*/*.c tests/fuzz/*.c \
-	tests/fault/*_test.c tests/bench/*.c tests/lib/*.c))
+	tests/fault/*_test.c tests/interop/*.c tests/bench/*.c tests/lib/*.c))
 bench-tools: $(BENCH)
 
 unit: $(UNITS)

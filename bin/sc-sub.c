@@ -19,37 +19,97 @@ struct opts {
 
 static const struct sc_opt options[] = {
 	SC_OPT_GROUP("Where to begin"),
-	{ .name = "offset", .letter = 'o', .kind = SC_OPT_OFFSET, .arg = "N", .into = offsetof(struct opts, offset),
-	  .special = "earliest", .seen = offsetof(struct opts, has_offset),
+	{ .name = "offset",
+	  .letter = 'o',
+	  .kind = SC_OPT_OFFSET,
+	  .arg = "N",
+	  .into = offsetof(struct opts, offset),
+	  .special = "earliest",
+	  .seen = offsetof(struct opts, has_offset),
 	  .help = "begin with offset N; without an offset or a cursor with what comes next" },
-	{ .name = "after", .letter = 'a', .kind = SC_OPT_OFFSET, .arg = "N", .into = offsetof(struct opts, after),
-	  .seen = offsetof(struct opts, has_after), .help = "begin with the offset after N" },
-	{ .name = "cursor", .letter = 'c', .kind = SC_OPT_FILE, .arg = "FILE", .into = offsetof(struct opts, cursor),
+	{ .name = "after",
+	  .letter = 'a',
+	  .kind = SC_OPT_OFFSET,
+	  .arg = "N",
+	  .into = offsetof(struct opts, after),
+	  .seen = offsetof(struct opts, has_after),
+	  .help = "begin with the offset after N" },
+	{ .name = "cursor",
+	  .letter = 'c',
+	  .kind = SC_OPT_FILE,
+	  .arg = "FILE",
+	  .into = offsetof(struct opts, cursor),
 	  .help = "begin after the offset in FILE, and keep in it what the consumer has finished" },
 	SC_OPT_GROUP("What to print"),
-	{ .name = "filter", .letter = 'F', .kind = SC_OPT_TEXT, .arg = "JQ", .into = offsetof(struct opts, filter),
-	  .help = "print only rows for which this jq program gives true, or what it makes of them" },
-	{ .name = "payload", .letter = 'p', .kind = SC_OPT_FLAG, .into = offsetof(struct opts, payload),
+	{ .name = "filter",
+	  .letter = 'F',
+	  .kind = SC_OPT_TEXT,
+	  .arg = "JQ",
+	  .into = offsetof(struct opts, filter),
+	  .help = "print only rows for which this jq program gives true, or what it makes of "
+		  "them" },
+	{ .name = "payload",
+	  .letter = 'p',
+	  .kind = SC_OPT_FLAG,
+	  .into = offsetof(struct opts, payload),
 	  .help = "print rows without their offsets" },
-	{ .name = "contiguous", .kind = SC_OPT_FLAG, .into = offsetof(struct opts, contiguous),
+	{ .name = "contiguous",
+	  .kind = SC_OPT_FLAG,
+	  .into = offsetof(struct opts, contiguous),
 	  .help = "fail when an offset is left out, instead of a warning" },
-	{ .name = "events", .kind = SC_OPT_FD, .arg = "FD", .into = offsetof(struct opts, events),
-	  .help = "write lost and regained connections and gaps to this descriptor, as JSON lines" },
+	{ .name = "events",
+	  .kind = SC_OPT_FD,
+	  .arg = "FD",
+	  .into = offsetof(struct opts, events),
+	  .help = "write lost and regained connections and gaps to this descriptor, as JSON "
+		  "lines" },
 	SC_OPT_GROUP("When a row is finished"),
-	{ .name = "exec", .letter = 'e', .kind = SC_OPT_TEXT, .arg = "CMD", .into = offsetof(struct opts, exec),
-	  .help = "run the shell command CMD with each line as its input; a row is finished when it succeeds" },
-	{ .name = "exec-rows", .kind = SC_OPT_NUMBER, .arg = "N", .into = offsetof(struct opts, exec_rows),
-	  .standard = "1", .min = 1, .max = 100000, .help = "give --exec up to N lines at a time" },
-	{ .name = "ack-fd", .kind = SC_OPT_FD, .arg = "FD", .into = offsetof(struct opts, ack_fd),
+	{ .name = "exec",
+	  .letter = 'e',
+	  .kind = SC_OPT_TEXT,
+	  .arg = "CMD",
+	  .into = offsetof(struct opts, exec),
+	  .help = "run the shell command CMD with each line as its input; a row is finished when "
+		  "it succeeds" },
+	{ .name = "exec-rows",
+	  .kind = SC_OPT_NUMBER,
+	  .arg = "N",
+	  .into = offsetof(struct opts, exec_rows),
+	  .standard = "1",
+	  .min = 1,
+	  .max = 100000,
+	  .help = "give --exec up to N lines at a time" },
+	{ .name = "ack-fd",
+	  .kind = SC_OPT_FD,
+	  .arg = "FD",
+	  .into = offsetof(struct opts, ack_fd),
 	  .help = "a row is finished when its offset is read from this descriptor, one a line" },
 	SC_OPT_GROUP("When to stop"),
-	{ .name = "count", .letter = 'n', .kind = SC_OPT_NUMBER, .arg = "N", .into = offsetof(struct opts, count), .min = 1, .max = 0, .help = "stop after N lines" },
-	{ .name = "to", .kind = SC_OPT_OFFSET, .arg = "N", .into = offsetof(struct opts, to),
-	  .seen = offsetof(struct opts, has_to), .help = "stop after offset N" },
-	{ .name = "until-end", .kind = SC_OPT_FLAG, .into = offsetof(struct opts, until_end),
+	{ .name = "count",
+	  .letter = 'n',
+	  .kind = SC_OPT_NUMBER,
+	  .arg = "N",
+	  .into = offsetof(struct opts, count),
+	  .min = 1,
+	  .max = 0,
+	  .help = "stop after N lines" },
+	{ .name = "to",
+	  .kind = SC_OPT_OFFSET,
+	  .arg = "N",
+	  .into = offsetof(struct opts, to),
+	  .seen = offsetof(struct opts, has_to),
+	  .help = "stop after offset N" },
+	{ .name = "until-end",
+	  .kind = SC_OPT_FLAG,
+	  .into = offsetof(struct opts, until_end),
 	  .help = "stop after the last row that was there at the start" },
-	{ .name = "until-idle", .kind = SC_OPT_DURATION, .arg = "DUR", .into = offsetof(struct opts, idle_ms),
-	  .standard = "none", .special = "none", .help = "stop when no row came for this long" },
+	{ .name = "until-idle",
+	  .kind = SC_OPT_DURATION,
+	  .arg = "DUR",
+	  .into = offsetof(struct opts, idle_ms),
+	  .standard = "none",
+	  .special = "none",
+	  .help = "stop when no row came for this long" },
 	SC_OPT_GROUP("The connection"),
 	SC_NET_OPTIONS(struct opts, net),
 	{ .name = NULL },
@@ -67,14 +127,18 @@ static int check(const struct opts *o, struct sc_err *err)
 		return clash(err, "cannot use --after", "--offset says where to begin already",
 			     "leave one of them out");
 	if (o->has_after && o->after == UINT64_MAX)
-		return clash(err, "cannot use --after", "no offset comes after it", "give a smaller one");
+		return clash(err, "cannot use --after", "no offset comes after it",
+			     "give a smaller one");
 	if (o->has_to && o->to == 0)
-		return clash(err, "cannot use --to", "offsets begin at 1", "give the last offset that is wanted");
-	if (o->has_to && ((o->has_offset && o->offset > o->to) || (o->has_after && o->after >= o->to)))
+		return clash(err, "cannot use --to", "offsets begin at 1",
+			     "give the last offset that is wanted");
+	if (o->has_to &&
+	    ((o->has_offset && o->offset > o->to) || (o->has_after && o->after >= o->to)))
 		return clash(err, "cannot use --to", "it is before the offset to begin with",
 			     "give the last offset that is wanted");
 	if (o->exec && o->ack_fd >= 0)
-		return clash(err, "cannot use --ack-fd", "with --exec the command's success finishes a row",
+		return clash(err, "cannot use --ack-fd",
+			     "with --exec the command's success finishes a row",
 			     "leave one of them out");
 	return 0;
 }
@@ -107,9 +171,9 @@ static int run(const void *given, char *const *operands, struct sc_err *err)
 		return rc;
 	fill(o, operands[0], &s);
 	rc = sc_subscription_run(&s, &result, err);
-	sc_say(SC_INFO, "%llu rows, %llu lines, last offset %llu, next %llu", (unsigned long long)result.rows,
-	       (unsigned long long)result.lines, (unsigned long long)result.last,
-	       (unsigned long long)result.resume);
+	sc_say(SC_INFO, "%llu rows, %llu lines, last offset %llu, next %llu",
+	       (unsigned long long)result.rows, (unsigned long long)result.lines,
+	       (unsigned long long)result.last, (unsigned long long)result.resume);
 	if (rc < 0)
 		return rc;
 	return result.signo ? 128 + result.signo : 0;
@@ -117,11 +181,12 @@ static int run(const void *given, char *const *operands, struct sc_err *err)
 
 static const struct sc_example examples[] = {
 	{ "work through a stream in a script, going on after a restart where it stopped",
-	  "sc-sub ws://127.0.0.1:8765/trades --cursor .trades.offset | while read -r line; do echo \"$line\"; done" },
+	  "sc-sub ws://127.0.0.1:8765/trades --cursor .trades.offset | while read -r line; do echo "
+	  "\"$line\"; done" },
 	{ "everything that is there now, then stop",
 	  "sc-sub ws://127.0.0.1:8765/trades --offset earliest --until-end >trades.ndjson" },
 	{ "run a command for each row; one that fails stops, and the row comes again",
-	  "sc-sub ws://127.0.0.1:8765/trades --cursor c --exec 'jq -e .[1].price >/dev/null && ./work.sh'" },
+	  "sc-sub ws://127.0.0.1:8765/trades --cursor c --exec ./work.sh" },
 	{ "keep an exact copy of a stream in a log of one's own, resuming from that log",
 	  "sc-sub --after \"$(sc-log source copy trades)\" ws://host:8765/trades | "
 	  "sc-log append --source trades --mirror --quiet copy" },
@@ -131,7 +196,10 @@ static const struct sc_example examples[] = {
 static const int statuses[] = { 1, 65, 66, 69, 70, 73, 74, 75, 76, 77, 78, 79, 0 };
 
 SC_PROGRAM("sc-sub", "subscribe to a stream and print its rows",
-	   "Connects to URL (ws://HOST:PORT/STREAM) and prints each row as a line [offset,row], byte for byte as the server has "
-	   "it. A lost connection is made again and the stream resumed, so that no row is missing and none comes twice. With "
-	   "--cursor that holds across runs: the file follows what the consumer has finished and never leads it.",
+	   "Connects to URL (ws://HOST:PORT/STREAM) and prints each row as a line [offset,row], "
+	   "byte for byte as the server has "
+	   "it. A lost connection is made again and the stream resumed, so that no row is missing "
+	   "and none comes twice. With "
+	   "--cursor that holds across runs: the file follows what the consumer has finished and "
+	   "never leads it.",
 	   "URL", 1, 1, struct opts, options, run, examples, statuses)

@@ -5,7 +5,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 70
 CC=${CC:-gcc}
 OUT=${OUT:-build}
-ROOMS=${ROOMS:-base json kv log net wire cast serve client}
+ROOMS=${ROOMS:-base json kv store log net wire cast serve client}
 work=$(mktemp -d "${TMPDIR:-/tmp}/sc-rooms.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 failed=0
@@ -20,7 +20,8 @@ declare -A may=(
 	[base]=''
 	[json]='base'
 	[kv]='base'
-	[log]='base json kv'
+	[store]='base'
+	[log]='base json kv store'
 	[net]='base'
 	[wire]='base json'
 	[cast]='base json log wire'
@@ -29,7 +30,7 @@ declare -A may=(
 )
 # Foreign headers, and the one room that may see each.
 declare -A owner=(
-	[jq.h]=json [jv.h]=json [lmdb.h]=kv [zstd.h]=log [xxhash.h]=log [zlib.h]=net
+	[jq.h]=json [jv.h]=json [lmdb.h]=kv [zstd.h]=log [xxhash.h]=log [zlib.h]=net [curl/curl.h]=store
 )
 
 for folder in lib/*/; do
@@ -57,8 +58,8 @@ while IFS=: read -r file line text; do
 	*)
 		if [[ -n ${owner[$target]+foreign} && ${owner[$target]} != "$room" ]]; then
 			fail "$file:$line: <$target> belongs behind room ${owner[$target]}"
-		elif [[ $target == openssl/* && $room != net ]]; then
-			fail "$file:$line: <$target> belongs behind room net"
+		elif [[ $target == openssl/* && $room != net && $room != store ]]; then
+			fail "$file:$line: <$target> belongs behind the rooms net and store"
 		fi
 		;;
 	esac

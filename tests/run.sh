@@ -25,7 +25,7 @@ export SC_BUILD SC_ROOT=$root
 export ASAN_OPTIONS=${ASAN_OPTIONS:-abort_on_error=0:detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1}
 # One test that hangs ends with its name, before its file's time is up.
-export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-120}
+export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-240}
 # The users' own settings are not the tests'.
 for name in $(compgen -e | grep '^SC_.*_OPTIONS$'); do
 	unset "$name"
@@ -33,6 +33,7 @@ done
 unset http_proxy https_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/sc-tests.XXXXXX")
+chmod 711 "$work" # some tests become a user with fewer rights
 declare -A pid_job=()
 passed=0 failed=0 skipped=0
 jobs_max=${SC_TEST_JOBS:-2}
@@ -126,7 +127,7 @@ add_suite() {
 	examples) suite_examples ;;
 	interop)
 		job interop setup 600 setup tests/interop/setup.sh tests/interop/setup.sh
-		suite_bats interop 300
+		suite_bats interop 600
 		;;
 	fault) suite_fault ;;
 	*)
@@ -297,4 +298,5 @@ main() {
 	[[ $failed -eq 0 && $passed -gt 0 ]]
 }
 
-main "$@"
+# On one line: bash reads no further in a file that may have changed meanwhile.
+main "$@"; exit

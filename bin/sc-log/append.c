@@ -116,7 +116,8 @@ static int report(const struct sc_intake_result *r, const struct append_opts *o)
 	return r->set_aside ? sc_code_status(SC_E_PARTIAL) : 0;
 }
 
-/* Open for appending: that takes space when an index is to be made. With --wait-space it is waited for. */
+/* Open for appending: that takes space when an index is to be made. With --wait-space it is waited
+ * for. */
 static int open_log(const char *path, const struct sc_intake_options *in, struct sc_log **ret_log,
 		    struct sc_err *err)
 {

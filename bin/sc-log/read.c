@@ -225,6 +225,10 @@ static int check(const struct read_opts *o, struct sc_err *err)
 		return sc_err_set(err, SC_E_USAGE, "cannot read",
 				  "--last and --%s exclude each other",
 				  o->range.from_given ? "from" : "since");
+	if (o->range.to_given && o->range.to < o->range.from)
+		return sc_err_set(err, SC_E_USAGE, "cannot read", "--to is before --from");
+	if (o->range.since_given && o->range.until_given && o->range.until_us < o->range.since_us)
+		return sc_err_set(err, SC_E_USAGE, "cannot read", "--until is before --since");
 	return 0;
 }
 

@@ -47,7 +47,8 @@ static int letter_value(char c)
 	return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Four letters to one to three bytes; the bits that padding leaves over must be zero. Returns how many, or -1. */
+/* Four letters to one to three bytes; the bits that padding leaves over must be zero. Returns how
+ * many, or -1. */
 static int decode_group(const char *p, unsigned char ret_bytes[3])
 {
 	int v[4], pad = p[3] == '=' ? 1 + (p[2] == '=') : 0;

@@ -155,13 +155,27 @@ int sc_bytes_put_json(struct sc_bytes *b, struct sc_span text)
 	for (size_t i = 0; rc == 0 && i < text.len; i += len) {
 		len = 1;
 		switch (p[i]) {
-		case '"': rc = sc_bytes_puts(b, "\\\""); continue;
-		case '\\': rc = sc_bytes_puts(b, "\\\\"); continue;
-		case '\n': rc = sc_bytes_puts(b, "\\n"); continue;
-		case '\r': rc = sc_bytes_puts(b, "\\r"); continue;
-		case '\t': rc = sc_bytes_puts(b, "\\t"); continue;
-		case '\b': rc = sc_bytes_puts(b, "\\b"); continue;
-		case '\f': rc = sc_bytes_puts(b, "\\f"); continue;
+		case '"':
+			rc = sc_bytes_puts(b, "\\\"");
+			continue;
+		case '\\':
+			rc = sc_bytes_puts(b, "\\\\");
+			continue;
+		case '\n':
+			rc = sc_bytes_puts(b, "\\n");
+			continue;
+		case '\r':
+			rc = sc_bytes_puts(b, "\\r");
+			continue;
+		case '\t':
+			rc = sc_bytes_puts(b, "\\t");
+			continue;
+		case '\b':
+			rc = sc_bytes_puts(b, "\\b");
+			continue;
+		case '\f':
+			rc = sc_bytes_puts(b, "\\f");
+			continue;
 		}
 		if (p[i] < 0x20) {
 			rc = sc_bytes_putf(b, "\\u%04x", p[i]);

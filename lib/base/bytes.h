@@ -53,11 +53,12 @@ int sc_bytes_reserve(struct sc_bytes *b, size_t more); /* room for MORE bytes af
 int sc_bytes_put(struct sc_bytes *b, const void *data, size_t len);
 int sc_bytes_puts(struct sc_bytes *b, const char *text);
 int sc_bytes_putc(struct sc_bytes *b, char c);
-int sc_bytes_putf(struct sc_bytes *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int sc_bytes_putf(struct sc_bytes *b, const char *format, ...) __attribute__((format(printf, 2,
+		3)));
 int sc_bytes_put_u64(struct sc_bytes *b, uint64_t value);
 int sc_bytes_put_i64(struct sc_bytes *b, int64_t value);
-/* A JSON string with its quotes: only '"', '\\' and U+0000..1F are escaped; the input must be UTF-8,
- * what is not becomes U+FFFD (for diagnostics only: never use this on a user's data). */
+/* A JSON string with its quotes: only '"', '\\' and U+0000..1F are escaped; the input must be
+ * UTF-8, what is not becomes U+FFFD (for diagnostics only: never use this on a user's data). */
 int sc_bytes_put_json(struct sc_bytes *b, struct sc_span text);
 void sc_bytes_drop(struct sc_bytes *b, size_t front);   /* forget the first FRONT bytes */
 const char *sc_bytes_str(struct sc_bytes *b);            /* NUL-terminated view, NULL without memory */
@@ -65,7 +66,8 @@ const char *sc_bytes_str(struct sc_bytes *b);            /* NUL-terminated view,
 /* Decimal digits. sc_u64_digits writes at most 20 bytes, no NUL, and returns how many. */
 size_t sc_u64_digits(char *ret_text, uint64_t value);
 size_t sc_i64_digits(char *ret_text, int64_t value);     /* at most 20, sign included */
-/* The whole span must be decimal digits (a leading '-' for i64), in range; no sign '+', no blanks. */
+/* The whole span must be decimal digits (a leading '-' for i64), in range; no sign '+', no
+ * blanks. */
 bool sc_u64_parse(struct sc_span text, uint64_t *ret_value);
 bool sc_i64_parse(struct sc_span text, int64_t *ret_value);
 

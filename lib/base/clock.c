@@ -49,15 +49,16 @@ void sc_time_text(int64_t wall_us, char ret_text[SC_TIME_TEXT])
 	t = (time_t)secs;
 	/* years of other than four digits do not fit the form: show the nearest that does */
 	if (!gmtime_r(&t, &tm) || tm.tm_year > 8099 || tm.tm_year < -1900) {
-		memcpy(ret_text, secs < 0 ? "0000-01-01T00:00:00.000000Z" : "9999-12-31T23:59:59.999999Z",
+		memcpy(ret_text,
+		       secs < 0 ? "0000-01-01T00:00:00.000000Z" : "9999-12-31T23:59:59.999999Z",
 		       SC_TIME_TEXT);
 		return;
 	}
 	/* the masks tell the compiler what gmtime_r promises: at most two digits each */
 	snprintf(ret_text, SC_TIME_TEXT, "%04u-%02u-%02uT%02u:%02u:%02u.%06uZ",
 		 (unsigned)(tm.tm_year + 1900) % 10000u, (unsigned)(tm.tm_mon + 1) % 100u,
-		 (unsigned)tm.tm_mday % 100u, (unsigned)tm.tm_hour % 100u, (unsigned)tm.tm_min % 100u,
-		 (unsigned)tm.tm_sec % 100u, (unsigned)us % 1000000u);
+		 (unsigned)tm.tm_mday % 100u, (unsigned)tm.tm_hour % 100u,
+		 (unsigned)tm.tm_min % 100u, (unsigned)tm.tm_sec % 100u, (unsigned)us % 1000000u);
 }
 
 void sc_random(void *ret_bytes, size_t len)
@@ -94,9 +95,10 @@ void sc_uuid(char ret_text[SC_UUID_TEXT])
 	sc_random(b, sizeof(b));
 	b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
 	b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
-	snprintf(ret_text, SC_UUID_TEXT, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-		 b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
-		 b[14], b[15]);
+	snprintf(ret_text, SC_UUID_TEXT,
+		 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
+		 b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
+		 b[15]);
 }
 
 void sc_boot_id(char ret_text[SC_UUID_TEXT])
@@ -115,6 +117,7 @@ void sc_boot_id(char ret_text[SC_UUID_TEXT])
 		n = read(fd, ret_text, SC_UUID_TEXT - 1);
 		close(fd);
 	}
-	if (n != SC_UUID_TEXT - 1) /* no /proc: an id of its own, so that the index is rebuilt each time */
+	if (n != SC_UUID_TEXT -
+			 1) /* no /proc: an id of its own, so that the index is rebuilt each time */
 		sc_uuid(ret_text);
 }

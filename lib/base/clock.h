@@ -23,7 +23,8 @@ uint64_t sc_random_below(uint64_t limit);
 /* A random UUID (version 4), 36 bytes and a NUL. */
 #define SC_UUID_TEXT 37
 void sc_uuid(char ret_text[SC_UUID_TEXT]);
-/* This boot's id, from /proc/sys/kernel/random/boot_id; SC_BOOT_ID in the environment overrides (tests). */
+/* This boot's id, from /proc/sys/kernel/random/boot_id; SC_BOOT_ID in the environment overrides
+ * (tests). */
 void sc_boot_id(char ret_text[SC_UUID_TEXT]);
 
 #endif

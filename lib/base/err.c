@@ -13,10 +13,9 @@ struct code {
 	const char *word, *meaning;
 };
 
-static const struct code codes[] = {
-	[0] = { "OK", 0, "ok", "done what was asked" },
+static const struct code codes[] = { [0] = { "OK", 0, "ok", "done what was asked" },
 #define X(name, status, word, meaning) [SC_ORD_##name] = { #name, status, word, meaning },
-	SC_CODES(X)
+				     SC_CODES(X)
 #undef X
 };
 
@@ -148,7 +147,11 @@ int sc_err_sys(struct sc_err *err, int code, int errnum, const char *tried)
 	char words[128];
 
 	switch (errnum) {
-	case ENOSPC: case EDQUOT: case EIO: case EROFS: case EFBIG:
+	case ENOSPC:
+	case EDQUOT:
+	case EIO:
+	case EROFS:
+	case EFBIG:
 		code = SC_E_IO;
 		break;
 	case ENOMEM:
@@ -203,8 +206,8 @@ static int add_field(struct sc_err *err, const char *name, const char *value, si
 	have = strlen(err->fields);
 	if (have + more + 1 > sizeof(err->fields))
 		return err->code;
-	snprintf(err->fields + have, sizeof(err->fields) - have, "%s\"%s\":%.*s", have ? "," : "", name,
-		 (int)len, value);
+	snprintf(err->fields + have, sizeof(err->fields) - have, "%s\"%s\":%.*s", have ? "," : "",
+		 name, (int)len, value);
 	return err->code;
 }
 
@@ -253,9 +256,13 @@ size_t sc_err_line(const struct sc_err *err, char *ret_text, size_t size)
 
 size_t sc_err_json(const struct sc_err *err, char *ret_text, size_t size)
 {
-	struct { const char *name, *text; } parts[] = {
-		{ "tried", err->tried }, { "object", err->object },
-		{ "reason", err->reason }, { "next", err->next },
+	struct {
+		const char *name, *text;
+	} parts[] = {
+		{ "tried", err->tried },
+		{ "object", err->object },
+		{ "reason", err->reason },
+		{ "next", err->next },
 	};
 	struct sc_bytes b;
 	size_t len = 0;

@@ -1,9 +1,11 @@
 /*
  * base/err.h: one error type, one list of codes, one list of exit statuses.
  *
- * Owns      nothing; struct sc_err is fixed size, in the caller's memory, and may be NULL everywhere.
+ * Owns      nothing; struct sc_err is fixed size, in the caller's memory, and may be NULL
+ *           everywhere.
  * Units     none.
- * Errors    every fallible call returns 0 (or a count) on success and a negative sc_code on failure.
+ * Errors    every fallible call returns 0 (or a count) on success and a negative sc_code on
+ *           failure.
  * Safety    no globals; any thread.
  * Source    the family's exit statuses: man/sc.7, "EXIT STATUS".
  *
@@ -66,14 +68,15 @@ struct sc_err {
 void sc_err_clear(struct sc_err *err);
 
 /*
- * Fill code, tried and reason; object, next and fields become empty. Returns code, so that a function
- * can end with it. The texts must not end with a full stop. Control bytes in arguments are shown as
- * \xHH; what does not fit is cut, with "..." at the end.
+ * Fill code, tried and reason; object, next and fields become empty. Returns code, so that a
+ * function can end with it. The texts must not end with a full stop. Control bytes in arguments are
+ * shown as \xHH; what does not fit is cut, with "..." at the end.
  */
 int sc_err_set(struct sc_err *err, int code, const char *tried, const char *reason, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* The same with the reason taken from errnum (strerror). ENOSPC, EDQUOT, EIO, EROFS... are SC_E_IO. */
+/* The same with the reason taken from errnum (strerror). ENOSPC, EDQUOT, EIO, EROFS... are
+ * SC_E_IO. */
 int sc_err_sys(struct sc_err *err, int code, int errnum, const char *tried);
 
 /* Add to an error that was set. Each returns err->code (SC_E_INTERNAL when err is NULL). */
@@ -91,7 +94,8 @@ const char *sc_status_meaning(int status); /* NULL for a status that is not in t
 
 /* One line, no newline, "TRIED OBJECT: REASON; NEXT". Returns its length; cut to size. */
 size_t sc_err_line(const struct sc_err *err, char *ret_text, size_t size);
-/* One JSON object, no newline: {"error":WORD,"status":N,"tried":..,"object":..,"reason":..,"next":..,...fields}. */
+/* One JSON object, no newline:
+ * {"error":WORD,"status":N,"tried":..,"object":..,"reason":..,"next":..,...fields}. */
 size_t sc_err_json(const struct sc_err *err, char *ret_text, size_t size);
 
 #endif

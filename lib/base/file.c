@@ -1,4 +1,5 @@
-/* base/file.c: files and descriptors; every write and sync of lib/ passes here, where tests can fail it. */
+/* base/file.c: files and descriptors; every write and sync of lib/ passes here, where tests can
+ * fail it. */
 #include "base/file.h"
 
 #include <errno.h>
@@ -11,19 +12,31 @@
 #include <unistd.h>
 
 /* Failure injection: SC_FAULT=CALL:N[+]:ERRNO[,...]. */
-enum call { CALL_WRITE, CALL_PWRITE, CALL_FDATASYNC, CALL_FSYNC, CALL_RENAME, CALL_UNLINK, CALL_MALLOC, CALLS };
+enum call {
+	CALL_WRITE,
+	CALL_PWRITE,
+	CALL_FDATASYNC,
+	CALL_FSYNC,
+	CALL_RENAME,
+	CALL_UNLINK,
+	CALL_MALLOC,
+	CALLS
+};
 
-static const char *const call_names[CALLS] = { "write", "pwrite", "fdatasync", "fsync", "rename", "unlink",
-					       "malloc" };
-static const struct { const char *name; int value; } errnos[] = {
-	{ "ENOSPC", ENOSPC }, { "EIO", EIO }, { "ENOMEM", ENOMEM }, { "EROFS", EROFS }, { "EACCES", EACCES },
-	{ "EPIPE", EPIPE }, { "EDQUOT", EDQUOT }, { "EINTR", EINTR },
+static const char *const call_names[CALLS] = { "write",  "pwrite", "fdatasync", "fsync",
+					       "rename", "unlink", "malloc" };
+static const struct {
+	const char *name;
+	int value;
+} errnos[] = {
+	{ "ENOSPC", ENOSPC }, { "EIO", EIO },     { "ENOMEM", ENOMEM }, { "EROFS", EROFS },
+	{ "EACCES", EACCES }, { "EPIPE", EPIPE }, { "EDQUOT", EDQUOT }, { "EINTR", EINTR },
 };
 
 struct fault {
-	atomic_long left;  /* calls until the one that fails */
+	atomic_long left; /* calls until the one that fails */
 	bool for_ever;
-	int errnum;        /* 0 = this call is not failed */
+	int errnum; /* 0 = this call is not failed */
 };
 
 static struct fault faults[CALLS];
@@ -93,7 +106,8 @@ ssize_t sc_sys_write(int fd, const void *data, size_t len)
 ssize_t sc_sys_pwrite(int fd, const void *data, size_t len, off_t at)
 {
 	if (fails(CALL_PWRITE)) {
-		/* a disk that fills up takes the front of a write: leave it torn, as a real one would */
+		/* a disk that fills up takes the front of a write: leave it torn, as a real one
+		 * would */
 		int failed = errno;
 
 		if (len > 1 && pwrite(fd, data, len / 2, at) < 0)
@@ -142,9 +156,11 @@ void *sc_realloc(void *old, size_t size)
 static int code_of(int errnum, int otherwise)
 {
 	switch (errnum) {
-	case ENOENT: case ENOTDIR:
+	case ENOENT:
+	case ENOTDIR:
 		return SC_E_NOLOG;
-	case EACCES: case EPERM:
+	case EACCES:
+	case EPERM:
 		return SC_E_NOAUTH;
 	}
 	return otherwise;
@@ -176,7 +192,8 @@ int sc_write_all(int fd, const void *data, size_t len, const char *name, struct 
 	return 0;
 }
 
-int sc_pwrite_all(int fd, const void *data, size_t len, off_t at, const char *name, struct sc_err *err)
+int sc_pwrite_all(int fd, const void *data, size_t len, off_t at, const char *name,
+		  struct sc_err *err)
 {
 	const char *p = data;
 
@@ -236,7 +253,8 @@ int sc_read_file(const char *path, struct sc_bytes *buf, struct sc_err *err)
 			break;
 		rc = sc_bytes_put(buf, part, (size_t)n);
 		if (rc < 0 && buf->full) {
-			rc = sc_err_set(err, SC_E_DATA, "cannot read", "it is larger than %zu bytes", buf->max);
+			rc = sc_err_set(err, SC_E_DATA, "cannot read",
+					"it is larger than %zu bytes", buf->max);
 			sc_err_on(err, "file", path);
 			break;
 		}
@@ -281,7 +299,38 @@ static int parent_of(const char *path, char *ret_parent)
 	return 0;
 }
 
-int sc_replace_file(const char *path, const void *data, size_t len, mode_t mode, bool sync, struct sc_err *err)
+int sc_make_parents(const char *path, bool sync, struct sc_err *err)
+{
+	char folder[PATH_MAX], parent[PATH_MAX];
+	size_t len = strlen(path);
+	int rc;
+
+	if (len >= sizeof(folder)) {
+		sc_err_set(err, SC_E_CANTCREAT, "cannot create", "the name is too long");
+		return sc_err_on(err, "file", path);
+	}
+	memcpy(folder, path, len + 1);
+	while (len > 1 && folder[len - 1] == '/')
+		folder[--len] = 0;
+	for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = 0;
+		if (mkdir(folder, 0777) == 0) {
+			rc = sync && parent_of(folder, parent) == 0 ? sc_sync_dir(parent, err) : 0;
+			if (rc < 0)
+				return rc;
+		} else if (errno != EEXIST) {
+			rc = errno == EACCES || errno == EPERM ? SC_E_NOAUTH : SC_E_CANTCREAT;
+			rc = sc_err_sys(err, rc, errno, "cannot make the folders of");
+			sc_err_on(err, "file", path);
+			return rc;
+		}
+		*slash = '/';
+	}
+	return 0;
+}
+
+int sc_replace_file(const char *path, const void *data, size_t len, mode_t mode, bool sync,
+		    struct sc_err *err)
 {
 	char temporary[PATH_MAX], parent[PATH_MAX];
 	int n = snprintf(temporary, sizeof(temporary), "%s.%ld.tmp", path, (long)getpid());

@@ -12,8 +12,8 @@
 #include "base/file.h"
 
 /*
- * The one register of letters: a letter means one thing in the whole toolkit. A table that uses a letter otherwise is a
- * mistake of ours, found when its program starts for the first time.
+ * The one register of letters: a letter means one thing in the whole toolkit. A table that uses a
+ * letter otherwise is a mistake of ours, found when its program starts for the first time.
  */
 static const struct {
 	char letter;
@@ -499,7 +499,8 @@ static int refuse_letter(const struct source *s, const char *word, char letter)
 	return located(s);
 }
 
-/* A separate value that is an option, or was meant to be one: a flag never swallows the next argument. */
+/* A separate value that is an option, or was meant to be one: a flag never swallows the next
+ * argument. */
 static bool looks_like_option(const struct source *s, const char *value)
 {
 	if (value[0] != '-' || value[1] == '\0')

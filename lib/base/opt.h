@@ -63,21 +63,23 @@ struct sc_opt {
 /* A group's title in a table of options. */
 #define SC_OPT_GROUP(title) { .name = (title), .kind = SC_OPT_TITLE }
 
-/* Groups are spliced into a table with a macro of initialisers, as SC_RANGE_OPTIONS(struct opts, range). */
+/* Groups are spliced into a table with a macro of initialisers, as SC_RANGE_OPTIONS(struct opts,
+ * range). */
 
 /* Fill *into with the defaults. */
 int sc_opt_defaults(const struct sc_opt *table, void *into, struct sc_err *err);
 /*
- * Parse argv[1..argc). Options and operands may be mixed; "--" ends options; "-" alone is an operand;
- * "--name=value" and "--name value" are the same; unique prefixes are NOT accepted; a separate value that looks like
- * an option ("--send --quiet") is refused: write "--send=--quiet".
+ * Parse argv[1..argc). Options and operands may be mixed; "--" ends options; "-" alone is an
+ * operand; "--name=value" and "--name value" are the same; unique prefixes are NOT accepted; a
+ * separate value that looks like an option ("--send --quiet") is refused: write "--send=--quiet".
  * *ret_operands: new array, NULL-terminated, freed by the caller.
  */
 int sc_opt_parse(const struct sc_opt *table, int argc, char *const *argv, void *into,
 		 char ***ret_operands, size_t *ret_count, struct sc_err *err);
 /*
- * Options that come from elsewhere, say KIND "options file" and NAME "x": WORDS without operands. An option that is
- * only in FOREIGN (a table, or NULL: those of a program's other verbs) is passed over.
+ * Options that come from elsewhere, say KIND "options file" and NAME "x": WORDS without operands.
+ * An option that is only in FOREIGN (a table, or NULL: those of a program's other verbs) is passed
+ * over.
  */
 int sc_opt_words(const struct sc_opt *table, const struct sc_opt *foreign, const char *kind, const char *name,
 		 size_t count, char *const *words, void *into, struct sc_err *err);

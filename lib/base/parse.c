@@ -23,7 +23,8 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Digits, perhaps a point and digits. Moves *TEXT behind them; false when there are none or they overflow. */
+/* Digits, perhaps a point and digits. Moves *TEXT behind them; false when there are none or they
+ * overflow. */
 static bool take_decimal(const char **text, struct decimal *ret)
 {
 	const char *at = *text, *start = at;
@@ -147,8 +148,8 @@ static const char *skip_blanks(const char *at)
 }
 
 /*
- * "1h30m": numbers with units, each smaller than the one before. Ends at the text's end or, when AGO, before that word.
- * NULL on success, else what to do.
+ * "1h30m": numbers with units, each smaller than the one before. Ends at the text's end or, when
+ * AGO, before that word. NULL on success, else what to do.
  */
 static const char *take_duration(const char *text, bool ago, int64_t *ret_ms)
 {
@@ -243,7 +244,8 @@ static int month_days(int year, int month)
 	return month == 2 && leap ? 29 : days[month - 1];
 }
 
-/* Days from 1970-01-01 of a date in the proleptic Gregorian calendar; eras of 400 years that begin in March. */
+/* Days from 1970-01-01 of a date in the proleptic Gregorian calendar; eras of 400 years that begin
+ * in March. */
 static int64_t days_of(int year, int month, int day)
 {
 	int64_t y = year - (month <= 2);

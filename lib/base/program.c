@@ -95,8 +95,8 @@ const char *sc_version(void)
 }
 
 /*
- * Files opened later must not become 0, 1 or 2. What was closed is opened the wrong way round, so that its use is an
- * error and not silence.
+ * Files opened later must not become 0, 1 or 2. What was closed is opened the wrong way round, so
+ * that its use is an error and not silence.
  */
 static void open_standard(void)
 {
@@ -132,7 +132,8 @@ static bool table_has(const struct sc_opt *table, const char *name)
 	return false;
 }
 
-/* FIRST, and what SECOND has besides; *RET grows out of nothing or out of a table that was joined before. */
+/* FIRST, and what SECOND has besides; *RET grows out of nothing or out of a table that was joined
+ * before. */
 static int join(struct sc_opt **ret, const struct sc_opt *first, const struct sc_opt *second,
 		struct sc_err *err)
 {
@@ -275,7 +276,8 @@ static int take_verb(struct frame *f, int argc, char **argv, struct sc_err *err)
 	return 0;
 }
 
-/* Options from the defaults, then the options file, the environment (as far as they were read), the arguments. */
+/* Options from the defaults, then the options file, the environment (as far as they were read), the
+ * arguments. */
 static int fill(struct frame *f, struct sc_err *err)
 {
 	const struct sc_opt *table = table_of(f);
@@ -503,7 +505,8 @@ int sc_program_main(const struct sc_program *program, int argc, char **argv)
 	sc_err_clear(&err);
 	open_standard();
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error with words, EFBIG, like a full disk */
+	signal(SIGXFSZ,
+	       SIG_IGN); /* a limit on file sizes is an error with words, EFBIG, like a full disk */
 	set_buffering();
 	/* Also what is wrong with the arguments is told as JSON. */
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)

@@ -1,21 +1,25 @@
 /*
- * base/program.h: the frame of every program: parse, --help, --version, run, error line, stdout check.
+ * base/program.h: the frame of every program: parse, --help, --version, run, error line, stdout
+ * check.
  *
  * Owns      the process: signal dispositions of SIGPIPE and SIGXFSZ, and stdout's final state.
  * Units     none.
- * Errors    run returns 0 or a negative sc_code with err set; the frame prints the one line and exits with
- *           the code's status. A positive return is an exit status as it is (1, or 128+n).
+ * Errors    run returns 0 or a negative sc_code with err set; the frame prints the one line and
+ *           exits with the code's status. A positive return is an exit status as it is (1, or
+ *           128+n).
  * Safety    main thread.
  * Source    man/sc.7.
  *
- * Every program has these options from the frame, in the struct sc_common that must be the FIRST member
- * (named `common`) of its options: -h --help, --version, -v --verbose, -q --quiet, --json, --options-file FILE.
- * A program's table may hold one of these itself, into the same member, to say more about it.
- * Defaults also come from the options file and then the environment: SC_SEAL_OPTIONS="--target 4M" for sc-seal.
+ * Every program has these options from the frame, in the struct sc_common that must be the FIRST
+ * member (named `common`) of its options: -h --help, --version, -v --verbose, -q --quiet, --json,
+ * --options-file FILE. A program's table may hold one of these itself, into the same member, to say
+ * more about it. Defaults also come from the options file and then the environment:
+ * SC_SEAL_OPTIONS="--target 4M" for sc-seal.
  *
- * The frame ignores SIGPIPE and SIGXFSZ (put them back in a child before exec). A run that gives SC_E_IO with errnum EPIPE
- * while nobody reads stdout any more ends quietly with status 0. Descriptors 0, 1 and 2 are always open; what was
- * closed at start cannot be read (0) or written (1, 2): EBADF.
+ * The frame ignores SIGPIPE and SIGXFSZ (put them back in a child before exec). A run that gives
+ * SC_E_IO with errnum EPIPE while nobody reads stdout any more ends quietly with status 0.
+ * Descriptors 0, 1 and 2 are always open; what was closed at start cannot be read (0) or written
+ * (1, 2): EBADF.
  */
 #ifndef SC_BASE_PROGRAM_H
 #define SC_BASE_PROGRAM_H

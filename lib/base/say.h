@@ -9,9 +9,10 @@
  *
  * Each is one line,
  *     sc-serve: 2026-11-30T00:12:01.123Z warning: TEXT
- * or with --json {"time":..,"program":..,"level":"warning","text":..,FIELDS}. A message below the asked
- * level is dropped: default warnings and notices, -v info, -vv debug, -q errors only. A warning that was said in the
- * last minute is only counted; the count is told when it is said again, or at the end.
+ * or with --json {"time":..,"program":..,"level":"warning","text":..,FIELDS}. A message below the
+ * asked level is dropped: default warnings and notices, -v info, -vv debug, -q errors only. A
+ * warning that was said in the last minute is only counted; the count is told when it is said
+ * again, or at the end.
  */
 #ifndef SC_BASE_SAY_H
 #define SC_BASE_SAY_H
@@ -32,7 +33,8 @@ const char *sc_program_name(void);
 /* An error that does not end the program: printed at once, in the frame's form. */
 void sc_say_err(enum sc_level level, const struct sc_err *err);
 
-/* The frame's: who speaks, from which level down, how; the counts that are left; the last line (no time). */
+/* The frame's: who speaks, from which level down, how; the counts that are left; the last line (no
+ * time). */
 void sc_say_setup(const char *program, enum sc_level level, bool json);
 void sc_say_finish(void);
 void sc_say_last(const struct sc_err *err);

@@ -124,7 +124,8 @@ static void options(FILE *out, const struct sc_opt *table)
 	}
 }
 
-/* A long pipeline is broken in front of its next part, outside of quotes, as a shell would read it. */
+/* A long pipeline is broken in front of its next part, outside of quotes, as a shell would read
+ * it. */
 static void command(FILE *out, const char *text)
 {
 	size_t at = 2;

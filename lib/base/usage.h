@@ -29,7 +29,8 @@ void sc_usage_man_options(FILE *out, const struct sc_usage *u, int verb);
 /* mdoc(7) source of the list in EXIT STATUS. */
 void sc_usage_man_statuses(FILE *out, const struct sc_usage *u);
 
-/* Shared by these: the argument's word ("N|earliest"), and the help with limits and default behind it. */
+/* Shared by these: the argument's word ("N|earliest"), and the help with limits and default behind
+ * it. */
 void sc_usage_arg(const struct sc_opt *o, char *ret_text, size_t size);
 void sc_usage_text(const struct sc_opt *o, char *ret_text, size_t size);
 

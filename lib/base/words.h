@@ -7,8 +7,9 @@
  * Safety    pure functions, any thread.
  * Source    POSIX shell, 2.2 Quoting; man/sc.7, "DEFAULTS".
  *
- * Blanks and newlines part words. 'x' is taken as it is; in "x" a backslash quotes \ " $ ` and joins lines; elsewhere it
- * quotes any character. A # at the start of a word begins a comment up to the line's end. Nothing is expanded.
+ * Blanks and newlines part words. 'x' is taken as it is; in "x" a backslash quotes \ " $ ` and
+ * joins lines; elsewhere it quotes any character. A # at the start of a word begins a comment up to
+ * the line's end. Nothing is expanded.
  */
 #ifndef SC_BASE_WORDS_H
 #define SC_BASE_WORDS_H

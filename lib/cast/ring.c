@@ -8,9 +8,10 @@
 #include "wire/head.h"
 
 /*
- * Marks: the ring's bytes are cut into granules of 2^shift bytes, and mark g is the first place at or after position g << shift.
- * One is written whenever a frame reaches over a granule's start, so looking one up needs no search. Positions from the tail to
- * the head span at most the ring, so twice as many marks as granules are never short.
+ * Marks: the ring's bytes are cut into granules of 2^shift bytes, and mark g is the first place at
+ * or after position g << shift. One is written whenever a frame reaches over a granule's start, so
+ * looking one up needs no search. Positions from the tail to the head span at most the ring, so
+ * twice as many marks as granules are never short.
  */
 struct sc_ring {
 	unsigned char *base;
@@ -74,7 +75,8 @@ int sc_ring_new(uint64_t bytes, uint64_t next, struct sc_ring **ret_ring, struct
 		return sc_err_nomem(err, "cannot make a ring");
 	r->bytes = size;
 	r->mask = size - 1;
-	/* Eight granules at least, so that the oldest can go while half of the ring is wanted for one frame. */
+	/* Eight granules at least, so that the oldest can go while half of the ring is wanted for
+	 * one frame. */
 	for (r->shift = GRANULE_SHIFT_MAX; (size >> r->shift) < 8; r->shift--)
 		;
 	marks = (size >> r->shift) * 2;
@@ -102,7 +104,8 @@ void sc_ring_free(struct sc_ring *ring)
 
 void sc_ring_restart(struct sc_ring *r, uint64_t next)
 {
-	/* On to the start of a later granule: an old place is below the tail then, and no mark is left from before. */
+	/* On to the start of a later granule: an old place is below the tail then, and no mark is
+	 * left from before. */
 	if (r->head.pos)
 		r->head.pos = ((r->head.pos + r->bytes) >> r->shift) << r->shift;
 	r->head.last = next ? next - 1 : 0;
@@ -139,7 +142,8 @@ char *sc_ring_begin(struct sc_ring *r, uint64_t payload)
 	if (payload > sc_ring_payload_max(r))
 		return NULL;
 	frame = sc_head_size(payload) + payload;
-	/* More than half of the ring lies between tail and head then, so the mark after the tail's granule was written. */
+	/* More than half of the ring lies between tail and head then, so the mark after the tail's
+	 * granule was written. */
 	while (r->head.pos + frame - r->tail.pos > r->bytes)
 		r->tail = r->marks[((r->tail.pos >> r->shift) + 1) & r->mark_mask];
 	r->begun = frame;
@@ -219,7 +223,8 @@ bool sc_ring_run(const struct sc_ring *r, const struct sc_ring_at *at, size_t ma
 		if (mark) {
 			after = *mark;
 		} else {
-			/* The next mark is too far: what ends before it lies in this granule, or is one long frame. */
+			/* The next mark is too far: what ends before it lies in this granule, or is
+			 * one long frame. */
 			struct sc_ring_at next = *at;
 
 			after = next;

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,7 +133,8 @@ static void wake(struct sc_stream *s, struct sc_subscriber *sub)
 		s->settings.wake(sub->arg);
 }
 
-/* When something was sent last: looking at the clock for each message would cost as much as the message. */
+/* When something was sent last: looking at the clock for each message would cost as much as the
+ * message. */
 static void stamp(struct sc_stream *s)
 {
 	if (s->stamped_in == s->stats.messages_in)
@@ -163,8 +165,8 @@ static void check_all(struct sc_stream *s)
 	}
 }
 
-/* Is more than half of those that move far behind? They all read the same ring: what is overwritten is lost to them, and
- * each would have to read the log on its own. */
+/* Is more than half of those that move far behind? They all read the same ring: what is
+ * overwritten is lost to them, and each would have to read the log on its own. */
 static bool crowded(struct sc_stream *s, bool start, bool look_for_stalled)
 {
 	const struct sc_ring_at *head = sc_ring_head(s->ring);
@@ -191,7 +193,8 @@ static bool crowded(struct sc_stream *s, bool start, bool look_for_stalled)
 	return behind * 2 > moving;
 }
 
-/* How long new messages should wait for the subscribers, in ms: 0 or 1. Also finds those to be dropped. */
+/* How long new messages should wait for the subscribers, in ms: 0 or 1. Also finds those to be
+ * dropped. */
 static int held(struct sc_stream *s)
 {
 	const struct sc_ring_at *head = sc_ring_head(s->ring);
@@ -235,7 +238,25 @@ static int put_line(struct sc_stream *s, struct sc_span line, int64_t us, struct
 	return 0;
 }
 
-/* Rows were given up before they came into the ring: nobody has them. Live subscribers learn it as any reader does. */
+bool sc_stream_spare(struct sc_stream *s, const struct sc_subscriber *keep, struct sc_err *err)
+{
+	bool any = false;
+
+	if (!err || (err->errnum != EMFILE && err->errnum != ENFILE))
+		return false;
+	for (struct sc_subscriber *sub = s->all; sub; sub = sub->all.next) {
+		if (sub == keep || !sub->reader)
+			continue;
+		sc_subscriber_let_go(sub);
+		any = true;
+	}
+	if (any)
+		sc_err_clear(err);
+	return any;
+}
+
+/* Rows were given up before they came into the ring: nobody has them. Live subscribers learn it as
+ * any reader does. */
 static int restart(struct sc_stream *s, struct sc_err *err)
 {
 	uint64_t next;
@@ -269,7 +290,9 @@ static int more(struct sc_stream *s, struct sc_err *err)
 		return 1;
 	if (!s->reader)
 		return restart(s, err);
-	rc = sc_reader_next(s->reader, 0, &run, err);
+	do
+		rc = sc_reader_next(s->reader, 0, &run, err);
+	while (rc < 0 && sc_stream_spare(s, NULL, err));
 	if (rc == SC_E_REFUSED) {
 		sc_err_clear(err);
 		return restart(s, err);
@@ -292,7 +315,8 @@ int sc_stream_pump(struct sc_stream *s, size_t max_bytes, int *ret_wait_ms, stru
 	*ret_wait_ms = held(s);
 	if (*ret_wait_ms)
 		return 1;
-	/* With a limit in messages, at most half of it at once: whoever reads what it is given is never dropped. */
+	/* With a limit in messages, at most half of it at once: whoever reads what it is given is
+	 * never dropped. */
 	limit = limit ? (limit / 2 ? limit / 2 : 1) : UINT64_MAX;
 	while (sc_ring_head(s->ring)->pos - from < max_bytes && rows < limit &&
 	       (rc = more(s, err)) > 0) {
@@ -392,12 +416,10 @@ void sc_stream_tick(struct sc_stream *s)
 	stamp(s);
 	check_all(s);
 	for (struct sc_subscriber *sub = s->all; sub; sub = sub->all.next) {
-		/* A replay that did not move since the last tick need not hold a file and a buffer. */
-		if (sub->reader && sub->want == sub->tick_want && sub->pending != SC_PENDING_LOG) {
-			sc_reader_close(sub->reader);
-			sub->reader = NULL;
-			sub->lines.len = 0;
-		}
+		/* A replay that did not move since the last tick need not hold a file and a
+		 * buffer. */
+		if (sub->reader && sub->want == sub->tick_want)
+			sc_subscriber_let_go(sub);
 		sub->tick_want = sub->want;
 	}
 }

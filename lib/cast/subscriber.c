@@ -9,6 +9,9 @@
 /* Rows and bytes that one call looks at for a filter before it lets the loop go on. */
 #define FILTER_ROWS_MAX 8192u
 #define FILTER_BYTES_MAX (1u << 20)
+/* Readers of a stream that are kept open; beyond them, one is closed after so many bytes and opened again. */
+#define READERS_MAX 64u
+#define READ_BYTES (512u << 10)
 #define TIME_DIGITS_MAX 21u /* sign, digits, comma */
 
 void sc_subscriber_idle(struct sc_subscriber *sub, bool idle)
@@ -34,8 +37,11 @@ void sc_subscriber_idle(struct sc_subscriber *sub, bool idle)
 		sub->idle.next->idle.prev = sub->idle.prev;
 }
 
-static void close_reader(struct sc_subscriber *sub)
+void sc_subscriber_let_go(struct sc_subscriber *sub)
 {
+	if (!sub->reader)
+		return;
+	sub->stream->readers--;
 	sc_reader_close(sub->reader);
 	sub->reader = NULL;
 	sub->lines.len = 0;
@@ -48,7 +54,7 @@ void sc_subscriber_drop(struct sc_subscriber *sub, const struct sc_refusal *refu
 	sub->closing = true;
 	sub->close.code = sc_refusal_code(refusal);
 	sub->close.len = sc_refusal_reason(refusal, sub->close.reason);
-	close_reader(sub);
+	sc_subscriber_let_go(sub);
 }
 
 static void too_slow(struct sc_subscriber *sub, uint64_t limit)
@@ -69,10 +75,20 @@ uint64_t sc_subscriber_backlog(const struct sc_subscriber *sub)
 {
 	const struct sc_ring_at *head = sc_ring_head(sub->stream->ring);
 
+	if (!sub->was_live)
+		return 0; /* a replay is never dropped for being long: it counts only once it had caught up */
 	if (sub->place == SC_PLACE_RING)
 		return head->number - sub->at.number;
-	/* A replay is never dropped for being long: it counts only once it had caught up. */
-	return sub->was_live && head->last >= sub->want ? head->last + 1 - sub->want : 0;
+	return head->last >= sub->want ? head->last + 1 - sub->want : 0;
+}
+
+/* A replay may come into a ring that holds more than the limit: it is not slow before it was within it. */
+static void caught_up(struct sc_subscriber *sub)
+{
+	uint64_t limit = sub->stream->settings.max_backlog;
+
+	if (!limit || sc_ring_head(sub->stream->ring)->number - sub->at.number <= limit)
+		sub->was_live = true;
 }
 
 bool sc_subscriber_check(struct sc_subscriber *sub)
@@ -129,7 +145,7 @@ static enum sc_next fail(struct sc_subscriber *sub, int rc, struct sc_err *err)
 	sub->close.code = SC_CLOSE_FAILED;
 	sub->close.len = (size_t)snprintf(sub->close.reason, sizeof(sub->close.reason),
 					  "the log cannot be read");
-	close_reader(sub);
+	sc_subscriber_let_go(sub);
 	return SC_NEXT_CLOSE;
 }
 
@@ -156,9 +172,20 @@ static enum where locate(struct sc_subscriber *sub)
 	if (!sc_ring_find(stream->ring, sub->want, &sub->at))
 		return IN_LOG;
 	sub->place = SC_PLACE_RING;
-	sub->was_live = true;
-	close_reader(sub);
+	caught_up(sub);
+	sc_subscriber_let_go(sub);
 	return IN_RING;
+}
+
+static int open_reader(struct sc_subscriber *sub, struct sc_err *err)
+{
+	int rc = sc_reader_open(sub->stream->log, sub->want, &sub->reader, err);
+
+	if (rc == 0) {
+		sub->stream->readers++;
+		sub->read_bytes = 0;
+	}
+	return rc;
 }
 
 /* Have lines of the log from `want` on at hand. 1, 0 (all that was committed has been read), or a negative code. */
@@ -169,12 +196,11 @@ static int fetch(struct sc_subscriber *sub, struct sc_err *err)
 
 	if (sub->lines.len)
 		return 1;
-	if (!sub->reader) {
-		rc = sc_reader_open(sub->stream->log, sub->want, &sub->reader, err);
-		if (rc < 0)
-			return rc;
-	}
-	rc = sc_reader_next(sub->reader, SC_SUBSCRIBER_RUN, &run, err);
+	do {
+		rc = sub->reader ? 0 : open_reader(sub, err);
+		if (rc == 0)
+			rc = sc_reader_next(sub->reader, SC_SUBSCRIBER_RUN, &run, err);
+	} while (rc < 0 && sc_stream_spare(sub->stream, sub, err));
 	if (rc > 0) {
 		sub->lines = run.lines;
 		sub->lines_us = run.appended_us;
@@ -319,6 +345,7 @@ static enum sc_next filter_ring(struct sc_subscriber *sub, struct filter *f, siz
 			sub->at = at;
 	}
 	if (!f->count && at.pos == sc_ring_head(stream->ring)->pos) {
+		caught_up(sub);
 		sc_subscriber_idle(sub, true);
 		return SC_NEXT_IDLE;
 	}
@@ -409,7 +436,7 @@ enum sc_next sc_subscriber_next(struct sc_subscriber *sub, size_t max, struct sc
 				struct sc_err *err)
 {
 	if (sub->pending == SC_PENDING_LOG)
-		close_reader(sub); /* it is ahead of what was sent */
+		sc_subscriber_let_go(sub); /* it is ahead of what was sent */
 	sub->pending = SC_PENDING_NONE;
 	sc_subscriber_idle(sub, false);
 	if (sub->greeting.len) {
@@ -421,6 +448,7 @@ enum sc_next sc_subscriber_next(struct sc_subscriber *sub, size_t max, struct sc
 		*ret_frames = sc_span(sub->greeting.data + SC_HEAD_MAX - size,
 				      sub->greeting.len - SC_HEAD_MAX + size);
 		sub->pending = SC_PENDING_GREETING;
+		sub->pending_frames = *ret_frames;
 		return SC_NEXT_DATA;
 	}
 	if (sub->closing)
@@ -487,9 +515,14 @@ void sc_subscriber_sent(struct sc_subscriber *sub)
 		break;
 	case SC_PENDING_RING:
 		sub->at = sub->pending_at;
+		caught_up(sub);
 		break;
 	case SC_PENDING_LOG:
 		sub->want = sub->pending_want;
+		sub->read_bytes += sub->pending_frames.len;
+		/* Where there are many, each has its file and buffer for a while only. */
+		if (sub->read_bytes >= READ_BYTES && sub->stream->readers > READERS_MAX)
+			sc_subscriber_let_go(sub);
 		break;
 	}
 	if (sub->pending != SC_PENDING_GREETING) {
@@ -525,6 +558,9 @@ void sc_subscriber_sent_part(struct sc_subscriber *sub, size_t bytes)
 	}
 	if (sub->pending != SC_PENDING_RING && sub->pending != SC_PENDING_LOG)
 		return; /* a greeting is one frame: it went whole or not at all */
+	if (sub->pending == SC_PENDING_LOG)
+		sc_subscriber_let_go(
+			sub); /* it is ahead; and the peer is slow: until it takes more, it holds no file and no buffer */
 	while (at < bytes) {
 		const char *frame = sub->pending_frames.data + at;
 		size_t payload = (size_t)sc_head_payload((const unsigned char *)frame, &head);
@@ -536,13 +572,15 @@ void sc_subscriber_sent_part(struct sc_subscriber *sub, size_t bytes)
 	if (!count)
 		return;
 	if (sub->pending == SC_PENDING_LOG) {
-		sub->want = last + 1; /* still pending: the reader is ahead, and is opened again */
+		sub->want = last + 1;
 	} else if (!sub->where) {
 		sub->at.pos += at;
 		sub->at.number += count;
 		sub->at.last = last;
+		caught_up(sub);
 	} else {
 		skip_matches(sub, count);
+		caught_up(sub);
 	}
 	stats->messages_out += count;
 	stats->bytes_out += at;
@@ -564,7 +602,7 @@ void sc_subscriber_free(struct sc_subscriber *sub)
 	if (sub->all.next)
 		sub->all.next->all.prev = sub->all.prev;
 	stream->stats.subscribers--;
-	close_reader(sub);
+	sc_subscriber_let_go(sub);
 	sc_where_free(sub->where);
 	sc_bytes_done(&sub->greeting);
 	free(sub);

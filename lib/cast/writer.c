@@ -9,6 +9,7 @@
 #include "log/log.h"
 #include "wire/publish.h"
 
+#define TEXT_KEEP (256u << 10)
 #define COMMIT_BYTES_MAX (4u << 20) /* of rows in one commit, unless one frame has more */
 
 struct sc_publisher {
@@ -88,7 +89,8 @@ static void request_free(struct request *r)
 	free(r);
 }
 
-/* Without memory for a reply there is none; the connection learns it by the text being empty, and is closed by the server. */
+/* Without memory for a reply there is none; the connection learns it by the text being empty, and
+ * is closed by the server. */
 static void reply_error(struct sc_writer *w, struct request *r, const char *word,
 			const char *detail)
 {
@@ -111,7 +113,8 @@ static void reply_failure(struct sc_writer *w, struct request *r, int rc, const 
 	reply_error(w, r, word, err->reason);
 }
 
-/* After a failed sync the handle is of no more use: only a log opened anew knows what is on disk. */
+/* After a failed sync the handle is of no more use: only a log opened anew knows what is on
+ * disk. */
 static int open_log(struct sc_writer *w, struct sc_err *err)
 {
 	if (w->log)
@@ -207,7 +210,8 @@ static int grow(void **array, size_t *cap, size_t count, size_t item)
 	return 0;
 }
 
-/* Check the frame's rows and put them behind the batch's; negative: *err, and the batch is as it was. */
+/* Check the frame's rows and put them behind the batch's; negative: *err, and the batch is as it
+ * was. */
 static int project(struct sc_writer *w, struct request *r, struct sc_publish *publish,
 		   struct sc_err *err)
 {
@@ -324,8 +328,12 @@ static void *work(void *given)
 
 		list_init(&taken);
 		pthread_mutex_lock(&w->lock);
-		while (!w->queue.first && !w->stop)
+		while (!w->queue.first && !w->stop) {
+			if (w->text.cap > TEXT_KEEP)
+				sc_bytes_done(
+					&w->text); /* of a large commit; under load there is no time to come here */
 			pthread_cond_wait(&w->changed, &w->lock);
+		}
 		stop = w->stop && !w->queue.first;
 		if (w->queue.first) {
 			taken = w->queue;

@@ -21,7 +21,7 @@ struct capture {
 	struct sc_capture_result result;
 	int rc;
 	struct sc_err err;
-	bool ending;             /* no more messages are wanted */
+	bool ending; /* no more messages are wanted */
 	bool connection_over;
 };
 
@@ -110,9 +110,14 @@ static void on_message(void *arg, const struct sc_client_message *message)
 	if (c->ending || c->rc < 0)
 		return;
 	sc_bytes_clear(&c->lines);
-	if (sc_mapper_lines(c->mapper, message->payload, message->binary, message->received_us, &c->lines,
-			    &lines, &err) < 0 ||
-	    sc_sink_put(c->sink, sc_span(c->lines.data, c->lines.len), 0, &err) < 0) {
+	if (sc_mapper_lines(c->mapper, message->payload, message->binary, message->received_us,
+			    &c->lines, &lines, &err) < 0) {
+		c->rc = err.code; /* what came before it is still let out */
+		c->err = err;
+		begin_end(c);
+		return;
+	}
+	if (sc_sink_put(c->sink, sc_span(c->lines.data, c->lines.len), 0, &err) < 0) {
 		fail(c, &err);
 		return;
 	}
@@ -133,7 +138,7 @@ static void on_batch(void *arg)
 	struct capture *c = arg;
 	struct sc_err err;
 
-	if (c->rc == 0 && sc_sink_flush(c->sink, &err) < 0)
+	if (sc_sink_flush(c->sink, &err) < 0)
 		fail(c, &err);
 	else if (!c->ending && sc_client_paused(c->client) && !sc_sink_full(c->sink))
 		sc_client_resume(c->client);
@@ -196,13 +201,21 @@ static void on_skipped(void *arg, struct sc_span message, const struct sc_err *e
 static int set_up(struct capture *c, struct sc_err *err)
 {
 	static const struct sc_client_hooks hooks = {
-		.opened = on_opened, .message = on_message, .batch = on_batch, .ended = on_ended,
-		.finished = on_finished, .warning = on_warning,
+		.opened = on_opened,
+		.message = on_message,
+		.batch = on_batch,
+		.ended = on_ended,
+		.finished = on_finished,
+		.warning = on_warning,
 	};
 	struct sc_mapper_options rows = c->o->rows;
 	struct sc_sink_options sink = {
-		.fd = c->o->fd, .name = "standard output", .ack_fd = -1, .room = on_room,
-		.failed = on_sink_failed, .arg = c,
+		.fd = c->o->fd,
+		.name = "standard output",
+		.ack_fd = -1,
+		.room = on_room,
+		.failed = on_sink_failed,
+		.arg = c,
 	};
 	int rc;
 

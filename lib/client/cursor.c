@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,13 +21,14 @@ struct sc_cursor {
 	int lock_fd;
 	bool unusable;
 	bool has_value;
-	uint64_t value;   /* the highest offered or read */
+	uint64_t value; /* the highest offered or read */
 	bool has_saved;
 	uint64_t saved;   /* in the file */
 	int64_t saved_us; /* monotonic; 0 = never */
 };
 
-/* As the original reads it: blanks around, a sign, leading zeros and single underscores between digits are tolerated. */
+/* As the original reads it: blanks around, a sign, leading zeros and single underscores between
+ * digits are tolerated. */
 static bool parse(const char *text, size_t len, uint64_t *ret_value)
 {
 	uint64_t value = 0;
@@ -45,8 +45,7 @@ static bool parse(const char *text, size_t len, uint64_t *ret_value)
 			digit = false;
 			continue;
 		}
-		if (text[i] < '0' || text[i] > '9' ||
-		    __builtin_mul_overflow(value, 10, &value) ||
+		if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(value, 10, &value) ||
 		    __builtin_add_overflow(value, (uint64_t)(text[i] - '0'), &value))
 			return false;
 		digit = true;
@@ -76,44 +75,43 @@ static int named(struct sc_err *err, int code, int errnum, const char *tried, co
 	return sc_err_on(err, "cursor file", path);
 }
 
-/* Folders on the way are made, as the original does. */
-static int make_folders(const char *path, struct sc_err *err)
-{
-	char folder[PATH_MAX];
-	size_t len = strlen(path);
-
-	if (len >= sizeof(folder)) {
-		sc_err_set(err, SC_E_CANTCREAT, "cannot open", "the name is too long");
-		return sc_err_on(err, "cursor file", path);
-	}
-	memcpy(folder, path, len + 1);
-	for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = 0;
-		if (mkdir(folder, 0777) < 0 && errno != EEXIST)
-			return named(err, SC_E_CANTCREAT, errno, "cannot make the folder of", path);
-		*slash = '/';
-	}
-	return 0;
-}
-
 /* The lock is a file of its own: the cursor file itself is replaced at each save. */
 static int lock(struct sc_cursor *c, struct sc_err *err)
 {
-	int rc = make_folders(c->path, err);
+	/* folders on the way are made, as the original does */
+	int rc = sc_make_parents(c->path, true, err);
 
 	if (rc < 0)
-		return rc;
+		return err ? sc_err_on(err, "cursor file", c->path) : rc;
 	c->lock_fd = open(c->lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 	if (c->lock_fd < 0)
-		return named(err, errno == EACCES ? SC_E_NOAUTH : SC_E_CANTCREAT, errno, "cannot open",
-			     c->lock_path);
+		return named(err, errno == EACCES ? SC_E_NOAUTH : SC_E_CANTCREAT, errno,
+			     "cannot open", c->lock_path);
 	if (flock(c->lock_fd, LOCK_EX | LOCK_NB) == 0)
 		return 0;
 	if (errno != EWOULDBLOCK)
 		return named(err, SC_E_IO, errno, "cannot lock", c->lock_path);
 	sc_err_set(err, SC_E_BUSY, "cannot use", "another process is using it");
 	sc_err_on(err, "cursor file", c->path);
-	return sc_err_next(err, "give each consumer a cursor file of its own, or end the other one");
+	return sc_err_next(err,
+			   "give each consumer a cursor file of its own, or end the other one");
+}
+
+/* It will be replaced by a rename: what is there must be a file, or nothing. */
+static int check_path(const char *path, struct sc_err *err)
+{
+	const char *reason = NULL;
+	struct stat st;
+
+	if (!path[0] || path[strlen(path) - 1] == '/')
+		reason = "that names no file";
+	else if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+		reason = S_ISDIR(st.st_mode) ? "it is a folder" : "it is no regular file";
+	if (!reason)
+		return 0;
+	sc_err_set(err, SC_E_CANTCREAT, "cannot use", "%s", reason);
+	sc_err_on(err, "cursor file", path);
+	return sc_err_next(err, "name a file to keep the offset in");
 }
 
 int sc_cursor_open(const char *path, struct sc_cursor **ret_cursor, struct sc_err *err)
@@ -125,6 +123,11 @@ int sc_cursor_open(const char *path, struct sc_cursor **ret_cursor, struct sc_er
 	if (!c)
 		return sc_err_nomem(err, "cannot open cursor file");
 	c->lock_fd = -1;
+	rc = check_path(path, err);
+	if (rc < 0) {
+		sc_cursor_close(c);
+		return rc;
+	}
 	c->path = sc_malloc(len + 1);
 	c->lock_path = sc_malloc(len + 6);
 	if (!c->path || !c->lock_path) {

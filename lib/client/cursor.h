@@ -4,11 +4,12 @@
  * Owns      its path; no descriptor stays open.
  * Units     offsets count rows from 1.
  * Errors    SC_E_IO, SC_E_CANTCREAT, SC_E_NOAUTH, the file named.
- * Safety    one thread; two processes on one file: the lock of sc_cursor_open keeps the second out (SC_E_BUSY).
+ * Safety    one thread; two processes on one file: the lock of sc_cursor_open keeps the second out
+ *           (SC_E_BUSY).
  * Source    streamcast-wire 12; man/sc-sub.1, "THE CURSOR FILE".
  *
- * The file holds decimal digits and nothing else. It is replaced whole, only moves forward, and is written at most once a second
- * unless asked for at the end.
+ * The file holds decimal digits and nothing else. It is replaced whole, only moves forward, and is
+ * written at most once a second unless asked for at the end.
  */
 #ifndef SC_CLIENT_CURSOR_H
 #define SC_CLIENT_CURSOR_H
@@ -20,14 +21,16 @@
 
 struct sc_cursor;
 
-/* A missing file, or one without a usable integer, is an absent cursor: sc_cursor_value says false. 0 is a value: nothing is finished
- * yet. */
+/* A missing file, or one without a usable integer, is an absent cursor: sc_cursor_value says
+ * false. 0 is a value: nothing is finished yet. */
 int sc_cursor_open(const char *path, struct sc_cursor **ret_cursor, struct sc_err *err);
 void sc_cursor_close(struct sc_cursor *cursor); /* saves nothing */
 bool sc_cursor_value(const struct sc_cursor *cursor, uint64_t *ret_offset);
-/* The file was there and held something else than an integer: say so, since starting without it may skip rows. */
+/* The file was there and held something else than an integer: say so, since starting without it may
+ * skip rows. */
 bool sc_cursor_unusable(const struct sc_cursor *cursor);
-/* Offer an offset: written if it is higher than any before and (NOW or a second has passed since the last write). */
+/* Offer an offset: written if it is higher than any before and (NOW or a second has passed since
+ * the last write). */
 int sc_cursor_move(struct sc_cursor *cursor, uint64_t offset, bool now, struct sc_err *err);
 /* An offset was offered that is not written yet: call sc_cursor_move again within a second. */
 bool sc_cursor_behind(const struct sc_cursor *cursor);

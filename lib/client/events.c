@@ -14,12 +14,13 @@
 
 struct sc_events {
 	struct sc_events_options o;
-	struct sc_output *output;   /* NULL: nobody asked, or its reader has left */
+	struct sc_output *output; /* NULL: nobody asked, or its reader has left */
 	struct sc_bytes line;
-	uint64_t lost;              /* events that did not fit */
+	uint64_t lost; /* events that did not fit */
 };
 
-int sc_events_open(const struct sc_events_options *options, struct sc_events **ret_events, struct sc_err *err)
+int sc_events_open(const struct sc_events_options *options, struct sc_events **ret_events,
+		   struct sc_err *err)
 {
 	struct sc_events *e = sc_calloc(1, sizeof(*e));
 	int rc = 0;
@@ -165,8 +166,8 @@ void sc_events_ended(struct sc_events *e, const struct sc_client_ended *ended, u
 		sc_err_line(ended->err, reason, sizeof(reason));
 	if (ended->wait_ms >= 0) /* a failure that ends the program is told by its last line */
 		tell(e, SC_WARNING, "%s; trying again in %lld.%03lld s",
-		     reason[0] ? reason : "the connection was closed", (long long)(ended->wait_ms / 1000),
-		     (long long)(ended->wait_ms % 1000));
+		     reason[0] ? reason : "the connection was closed",
+		     (long long)(ended->wait_ms / 1000), (long long)(ended->wait_ms % 1000));
 	else
 		tell(e, SC_INFO, "%s", reason[0] ? reason : "the connection was closed");
 }
@@ -183,7 +184,8 @@ void sc_events_gap(struct sc_events *e, bool known, uint64_t first, uint64_t las
 		tell(e, SC_WARNING, "offsets %llu to %llu are left out: the log does not have them",
 		     (unsigned long long)first, (unsigned long long)last);
 	else
-		tell(e, SC_WARNING, "rows sent while the connection was down are lost: the stream has no log");
+		tell(e, SC_WARNING,
+		     "rows sent while the connection was down are lost: the stream has no log");
 }
 
 void sc_events_slow(struct sc_events *e, const struct sc_err *err, uint64_t resume)
@@ -195,7 +197,8 @@ void sc_events_slow(struct sc_events *e, const struct sc_err *err, uint64_t resu
 	end(e);
 }
 
-void sc_events_skipped(struct sc_events *e, struct sc_span message, const struct sc_err *err, uint64_t total)
+void sc_events_skipped(struct sc_events *e, struct sc_span message, const struct sc_err *err,
+		       uint64_t total)
 {
 	if (message.len > SHOWN_MESSAGE_MAX)
 		message.len = SHOWN_MESSAGE_MAX;
@@ -204,7 +207,8 @@ void sc_events_skipped(struct sc_events *e, struct sc_span message, const struct
 	put_text(e, "message", message);
 	put_int(e, "skipped", (int64_t)total);
 	end(e);
-	tell(e, SC_WARNING, "a message was skipped: %s%s%s", err->reason, err->next[0] ? "; " : "", err->next);
+	tell(e, SC_WARNING, "a message was skipped: %s%s%s", err->reason, err->next[0] ? "; " : "",
+	     err->next);
 }
 
 void sc_events_warning(struct sc_events *e, const char *text)

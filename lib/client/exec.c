@@ -30,23 +30,24 @@ struct sc_exec {
 	void (*moved)(void *arg);
 	void (*failed)(void *arg, const struct sc_err *err);
 	void *arg;
-	struct sc_bytes lines;   /* back to back; the front ones belong to the run going on */
+	struct sc_bytes lines; /* back to back; the front ones belong to the run going on */
 	struct item *items;
 	size_t count, cap;
 	/* the run */
-	pid_t pid;               /* 0 = none */
+	pid_t pid; /* 0 = none */
 	int pid_fd, in_fd;
 	struct sc_watch *end_watch, *in_watch;
 	size_t run_items, run_bytes, run_written;
 	uint64_t run_first, run_last;
-	uint64_t trailing;       /* of rows without a line, after the lines that wait */
+	uint64_t trailing; /* of rows without a line, after the lines that wait */
 	uint64_t done;
 	bool has_failed;
 };
 
-int sc_exec_new(struct sc_loop *loop, const char *command, unsigned rows_max, void (*room)(void *arg),
-		void (*moved)(void *arg), void (*failed)(void *arg, const struct sc_err *err), void *arg, struct sc_exec **ret_exec,
-		struct sc_err *err)
+int sc_exec_new(struct sc_loop *loop, const char *command, unsigned rows_max,
+		void (*room)(void *arg), void (*moved)(void *arg),
+		void (*failed)(void *arg, const struct sc_err *err), void *arg,
+		struct sc_exec **ret_exec, struct sc_err *err)
 {
 	struct sc_exec *e = sc_calloc(1, sizeof(*e));
 
@@ -150,7 +151,8 @@ static void run_failed(struct sc_exec *e, const struct sc_err *err)
 static void set_failure(const struct sc_exec *e, int status, struct sc_err *err)
 {
 	if (WIFSIGNALED(status))
-		sc_err_set(err, SC_E_PARTIAL, "cannot finish", "it was ended by signal %d", WTERMSIG(status));
+		sc_err_set(err, SC_E_PARTIAL, "cannot finish", "it was ended by signal %d",
+			   WTERMSIG(status));
 	else
 		sc_err_set(err, SC_E_PARTIAL, "cannot finish", "it ended with status %d",
 			   WEXITSTATUS(status));
@@ -158,8 +160,10 @@ static void set_failure(const struct sc_exec *e, int status, struct sc_err *err)
 	if (e->run_last) {
 		sc_err_field_int(err, "first_offset", (int64_t)e->run_first);
 		sc_err_field_int(err, "offset", (int64_t)e->run_last);
-		sc_err_next(err, "offsets %llu to %llu are not finished and come again at the next start",
-			    (unsigned long long)e->run_first, (unsigned long long)e->run_last);
+		sc_err_next(
+			err,
+			"offsets %llu to %llu are not finished and come again at the next start",
+			(unsigned long long)e->run_first, (unsigned long long)e->run_last);
 	} else {
 		sc_err_next(err, "the row it had is not finished");
 	}
@@ -234,7 +238,8 @@ static char **make_environment(const struct sc_exec *e, char texts[2][48])
 	if (!env)
 		return NULL;
 	for (size_t i = 0; i < count; i++)
-		if (strncmp(environ[i], "SC_FIRST_OFFSET=", 16) && strncmp(environ[i], "SC_OFFSET=", 10))
+		if (strncmp(environ[i], "SC_FIRST_OFFSET=", 16) &&
+		    strncmp(environ[i], "SC_OFFSET=", 10))
 			env[used++] = environ[i];
 	if (e->run_last) {
 		snprintf(texts[0], 48, "SC_FIRST_OFFSET=%llu", (unsigned long long)e->run_first);
@@ -246,7 +251,8 @@ static char **make_environment(const struct sc_exec *e, char texts[2][48])
 	return env;
 }
 
-/* Start the shell with IN as its standard input. Signals are as a shell's child expects them, not as the loop has them. */
+/* Start the shell with IN as its standard input. Signals are as a shell's child expects them, not
+ * as the loop has them. */
 static int spawn(struct sc_exec *e, int in)
 {
 	char *argv[] = { "sh", "-c", e->command, NULL };
@@ -261,7 +267,8 @@ static int spawn(struct sc_exec *e, int in)
 		return rc;
 	sigemptyset(&none);
 	sigemptyset(&normal);
-	sigaddset(&normal, SIGPIPE);
+	sigaddset(&normal, SIGPIPE); /* what the frame ignores */
+	sigaddset(&normal, SIGXFSZ);
 	if (posix_spawn_file_actions_init(&files) != 0) {
 		free(env);
 		return rc;

@@ -7,8 +7,8 @@
  * Safety    the loop's thread.
  * Source    sh(1), pidfd_open(2); man/sc-sub.1, "DELIVERY".
  *
- * The command gets the lines on its standard input, and SC_FIRST_OFFSET and SC_OFFSET (the last) in its environment.
- * Its lines are finished when it ends with status 0, whether it read them or not.
+ * The command gets the lines on its standard input, and SC_FIRST_OFFSET and SC_OFFSET (the last) in
+ * its environment. Its lines are finished when it ends with status 0, whether it read them or not.
  */
 #ifndef SC_CLIENT_EXEC_H
 #define SC_CLIENT_EXEC_H

@@ -38,7 +38,8 @@ static int make_key(struct sc_bytes *key, const char *column)
 	return rc;
 }
 
-int sc_mapper_new(const struct sc_mapper_options *options, struct sc_mapper **ret_mapper, struct sc_err *err)
+int sc_mapper_new(const struct sc_mapper_options *options, struct sc_mapper **ret_mapper,
+		  struct sc_err *err)
 {
 	struct sc_mapper *m = sc_calloc(1, sizeof(*m));
 	int rc;
@@ -46,7 +47,8 @@ int sc_mapper_new(const struct sc_mapper_options *options, struct sc_mapper **re
 	if (!m)
 		return sc_err_nomem(err, "cannot set up rows");
 	m->o = *options;
-	if (make_key(&m->raw_key, options->raw) < 0 || make_key(&m->stamp_key, options->stamp) < 0) {
+	if (make_key(&m->raw_key, options->raw) < 0 ||
+	    make_key(&m->stamp_key, options->stamp) < 0) {
 		sc_mapper_free(m);
 		return sc_err_nomem(err, "cannot set up rows");
 	}
@@ -76,9 +78,10 @@ uint64_t sc_mapper_skipped(const struct sc_mapper *m)
 	return m->skipped;
 }
 
-/* VALUE on a line, with the time of receipt as the first member where that was asked for: an object gets it among its
- * own members, anything else becomes the member "message". */
-static int put_value(struct sc_mapper *m, struct sc_span value, int64_t received_us, struct sc_bytes *out)
+/* VALUE on a line, with the time of receipt as the first member where that was asked for: an
+ * object gets it among its own members, anything else becomes the member "message". */
+static int put_value(struct sc_mapper *m, struct sc_span value, int64_t received_us,
+		     struct sc_bytes *out)
 {
 	struct sc_json scanned;
 	int rc;
@@ -95,7 +98,8 @@ static int put_value(struct sc_mapper *m, struct sc_span value, int64_t received
 	if (rc < 0)
 		return rc;
 	if (scanned.kind == SC_JSON_OBJECT) {
-		struct sc_span rest = sc_json_trim(sc_span(scanned.text.data + 1, scanned.text.len - 1));
+		struct sc_span rest = sc_json_trim(
+			sc_span(scanned.text.data + 1, scanned.text.len - 1));
 
 		if (rest.len > 1) /* more than the closing brace */
 			rc = sc_bytes_putc(out, ',');
@@ -112,8 +116,8 @@ static int put_value(struct sc_mapper *m, struct sc_span value, int64_t received
 }
 
 /* The message itself as a line's value. */
-static int put_message(struct sc_mapper *m, struct sc_span message, bool binary, int64_t received_us,
-		       struct sc_bytes *out, struct sc_err *err)
+static int put_message(struct sc_mapper *m, struct sc_span message, bool binary,
+		       int64_t received_us, struct sc_bytes *out, struct sc_err *err)
 {
 	struct sc_bytes wrapped;
 	int rc;
@@ -156,7 +160,8 @@ static int take_result(void *arg, struct sc_span result, struct sc_err *err)
 	struct run *run = arg;
 
 	if (run->mapper->o.raw && (result.len == 0 || result.data[0] != '{')) {
-		sc_err_set(err, SC_E_DATA, "cannot make a row", "the program gave something else than an object");
+		sc_err_set(err, SC_E_DATA, "cannot make a row",
+			   "the program gave something else than an object");
 		return SC_E_DATA;
 	}
 	if (put_value(run->mapper, result, run->received_us, run->out) < 0)
@@ -165,17 +170,19 @@ static int take_result(void *arg, struct sc_span result, struct sc_err *err)
 	return 0;
 }
 
-/* Rows by the program; what it gave before it failed is not kept, so that a message gives its rows or none. */
-static int put_rows(struct sc_mapper *m, struct sc_span message, bool binary, struct run *run, struct sc_err *err)
+/* Rows by the program; what it gave before it failed is not kept, so that a message gives its rows
+ * or none. */
+static int put_rows(struct sc_mapper *m, struct sc_span message, bool binary, struct run *run,
+		    struct sc_err *err)
 {
 	struct sc_err why;
 	struct sc_json scanned;
 	size_t before = run->out->len;
 	int rc;
 
-	rc = binary && m->o.binary == SC_BINARY_BASE64 ?
-	     sc_err_set(&why, SC_E_DATA, "cannot make a row", "the frame is binary") :
-	     sc_json_scan(message, &scanned, &why);
+	rc = binary && m->o.binary == SC_BINARY_BASE64
+		     ? sc_err_set(&why, SC_E_DATA, "cannot make a row", "the frame is binary")
+		     : sc_json_scan(message, &scanned, &why);
 	if (rc == 0)
 		rc = sc_jq_map(m->jq, message, take_result, run, &why);
 	if (rc == 0 && (run->lines > 0 || !m->o.raw))

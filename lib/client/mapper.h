@@ -1,10 +1,11 @@
 /*
- * client/mapper.h: what a feed sends, made into lines: JSON as it is, anything else wrapped, or rows made by a jq program.
+ * client/mapper.h: what a feed sends, made into lines: JSON as it is, anything else wrapped, or
+ * rows made by a jq program.
  *
  * Owns      its program and buffers.
  * Units     times in us since 1970 UTC.
- * Errors    SC_E_CONFIG (the program does not compile), SC_E_NOMEM. A message that gives no row is no error: it is counted, and
- *           told through `skipped`.
+ * Errors    SC_E_CONFIG (the program does not compile), SC_E_NOMEM. A message that gives no row is
+ *           no error: it is counted, and told through `skipped`.
  * Safety    one thread.
  * Source    man/sc-capture.1, "ROWS".
  */
@@ -31,9 +32,11 @@ struct sc_mapper_options {
 
 struct sc_mapper;
 
-int sc_mapper_new(const struct sc_mapper_options *options, struct sc_mapper **ret_mapper, struct sc_err *err);
+int sc_mapper_new(const struct sc_mapper_options *options, struct sc_mapper **ret_mapper,
+		struct sc_err *err);
 void sc_mapper_free(struct sc_mapper *mapper);
-/* Append the message's lines (with LF) to OUT: none, one, or as many as the program gives. *ret_lines: how many. */
+/* Append the message's lines (with LF) to OUT: none, one, or as many as the program gives.
+ * *ret_lines: how many. */
 int sc_mapper_lines(struct sc_mapper *mapper, struct sc_span message, bool binary, int64_t received_us,
 		    struct sc_bytes *out, uint64_t *ret_lines, struct sc_err *err);
 uint64_t sc_mapper_skipped(const struct sc_mapper *mapper);

@@ -16,24 +16,25 @@
 #include "base/clock.h"
 #include "base/file.h"
 
-/* One mark a line: a pipe of 64 KiB and our buffer hold fewer lines than this unless they are under 18 bytes; then
- * neighbours share a mark, which only makes the cursor follow a little later. */
+/* One mark a line: a pipe of 64 KiB and our buffer hold fewer lines than this unless they are
+ * under 18 bytes; then neighbours share a mark, which only makes the cursor follow a little
+ * later. */
 #define MARKS (1u << 16)
 
-enum kind { PIPE, SOCKET, FILE_, OTHER };
+enum kind { PIPE, SOCKET, FILE_, TERMINAL, DEVICE };
 
 struct mark {
-	uint64_t end;    /* position after the line */
+	uint64_t end; /* position after the line */
 	uint64_t offset;
 };
 
 struct sc_output {
-	int fd;          /* the caller's */
-	int own_fd;      /* our own open of it, not blocking; -1 = none */
+	int fd;     /* the caller's */
+	int own_fd; /* our own open of it, not blocking; -1 = none */
 	enum kind kind;
 	char name[64];
 	struct sc_bytes buf;
-	size_t written;  /* front of buf that is out already */
+	size_t written;    /* front of buf that is out already */
 	uint64_t position; /* bytes out */
 	uint64_t settled;  /* of a file: bytes that were synced */
 	uint64_t taken_offset;
@@ -48,11 +49,13 @@ static int write_error(const struct sc_output *o, int errnum, struct sc_err *err
 
 	sc_err_on(err, "output", o->name);
 	if (errnum == ENOSPC || errnum == EDQUOT)
-		sc_err_next(err, "make room, then run again: nothing that was not written counts as delivered");
+		sc_err_next(err, "make room, then run again: nothing that was not written counts "
+				 "as delivered");
 	return code;
 }
 
-/* A pipe or terminal may be shared with other programs, so O_NONBLOCK must not be set on it: it is opened once more. */
+/* A pipe or terminal may be shared with other programs, so O_NONBLOCK must not be set on it: it is
+ * opened once more. */
 static int open_again(int fd)
 {
 	char path[40];
@@ -66,8 +69,12 @@ int sc_output_open(int fd, const char *name, struct sc_output **ret_output, stru
 	struct sc_output *o;
 	struct stat st;
 
-	if (fstat(fd, &st) < 0) {
-		int code = sc_err_sys(err, SC_E_IO, errno, "cannot write to");
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || fstat(fd, &st) < 0) {
+		int code = sc_err_sys(err, SC_E_IO,
+				      flags >= 0 && (flags & O_ACCMODE) == O_RDONLY ? EBADF : errno,
+				      "cannot write to");
 
 		sc_err_on(err, "output", name);
 		return code;
@@ -82,9 +89,12 @@ int sc_output_open(int fd, const char *name, struct sc_output **ret_output, stru
 	}
 	o->fd = fd;
 	o->own_fd = -1;
-	o->kind = S_ISFIFO(st.st_mode) ? PIPE : S_ISSOCK(st.st_mode) ? SOCKET :
-		  S_ISREG(st.st_mode) ? FILE_ : OTHER;
-	if (o->kind == PIPE || o->kind == OTHER)
+	o->kind = S_ISFIFO(st.st_mode)   ? PIPE
+		  : S_ISSOCK(st.st_mode) ? SOCKET
+		  : S_ISREG(st.st_mode)  ? FILE_
+		  : isatty(fd)           ? TERMINAL
+					 : DEVICE;
+	if (o->kind == PIPE || o->kind == TERMINAL)
 		o->own_fd = open_again(fd);
 	snprintf(o->name, sizeof(o->name), "%s", name);
 	/* one line may be as long as it likes: the callers have limits of their own */
@@ -115,12 +125,7 @@ bool sc_output_full(const struct sc_output *o)
 
 bool sc_output_polls(const struct sc_output *o)
 {
-	struct stat st;
-
-	if (o->kind != OTHER)
-		return o->kind != FILE_;
-	/* a terminal does; /dev/null and /dev/full do not need it */
-	return fstat(o->fd, &st) == 0 && S_ISCHR(st.st_mode) && isatty(o->fd);
+	return o->kind != FILE_ && o->kind != DEVICE;
 }
 
 int sc_output_fd(const struct sc_output *o)
@@ -167,6 +172,7 @@ static ssize_t write_some(const struct sc_output *o, const char *data, size_t le
 	case SOCKET:
 		return send(o->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	case FILE_:
+	case DEVICE: /* the descriptor itself: one that was closed at start must not come to life */
 		return sc_sys_write(o->fd, data, len);
 	default: /* no /proc: a pipe that polls writable takes PIPE_BUF bytes at once */
 		if (poll(&p, 1, 0) <= 0 || !(p.revents & (POLLOUT | POLLERR | POLLHUP))) {
@@ -225,13 +231,15 @@ static uint64_t taken_position(const struct sc_output *o)
 	case SOCKET:
 		if (ioctl(o->fd, SIOCOUTQ, &waiting) < 0)
 			return o->position;
-		/* a local socket counts its buffers' overhead too: only "nothing waits" is certain */
+		/* a local socket counts its buffers' overhead too: only "nothing waits" is
+		 * certain */
 		if (waiting > 0)
 			return 0;
 		break;
 	case FILE_:
 		return o->settled;
-	case OTHER:
+	case TERMINAL:
+	case DEVICE:
 		return o->position;
 	}
 	return (uint64_t)waiting > o->position ? 0 : o->position - (uint64_t)waiting;

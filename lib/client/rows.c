@@ -56,8 +56,8 @@ static int put_line(const struct run *run, struct sc_span value)
 	int rc = 0;
 
 	if (!run->rows->payload)
-		rc = row->has_offset ? sc_bytes_put(run->out, head, sc_line_head(head, row->offset)) :
-		     sc_bytes_puts(run->out, "[null,");
+		rc = row->has_offset ? sc_bytes_put(run->out, head, sc_line_head(head, row->offset))
+				     : sc_bytes_puts(run->out, "[null,");
 	if (rc == 0)
 		rc = sc_bytes_put(run->out, value.data, value.len);
 	return rc < 0 ? rc : sc_bytes_puts(run->out, run->rows->payload ? "\n" : "]\n");
@@ -71,7 +71,8 @@ static int put_row(struct run *run)
 
 	if (run->row->newlines) {
 		sc_bytes_clear(&run->rows->value);
-		if (sc_json_scan(value, &scanned, NULL) < 0 || sc_json_put_line(&scanned, &run->rows->value) < 0)
+		if (sc_json_scan(value, &scanned, NULL) < 0 ||
+		    sc_json_put_line(&scanned, &run->rows->value) < 0)
 			return SC_E_NOMEM;
 		value = sc_span(run->rows->value.data, run->rows->value.len);
 	}
@@ -97,12 +98,13 @@ static int name_row(uint64_t offset, struct sc_err *err)
 	digits[sc_u64_digits(digits, offset)] = 0;
 	sc_err_field_int(err, "offset", (int64_t)offset);
 	if (err && err->code == SC_E_DATA && !err->next[0])
-		sc_err_next(err, "let the program handle such rows (with ? or //), or leave it out");
+		sc_err_next(err,
+			    "let the program handle such rows (with ? or //), or leave it out");
 	return sc_err_on(err, "on row", digits);
 }
 
-int sc_rows_lines(struct sc_rows *r, const struct sc_data *row, struct sc_bytes *out, uint64_t *ret_lines,
-		  struct sc_err *err)
+int sc_rows_lines(struct sc_rows *r, const struct sc_data *row, struct sc_bytes *out,
+		  uint64_t *ret_lines, struct sc_err *err)
 {
 	struct run run = { r, row, out, 0 };
 	size_t before = out->len;

@@ -3,7 +3,8 @@
  *
  * Owns      its program.
  * Units     none.
- * Errors    SC_E_CONFIG (the program does not compile), SC_E_DATA (it fails on a row, or would round a number), SC_E_NOMEM.
+ * Errors    SC_E_CONFIG (the program does not compile), SC_E_DATA (it fails on a row, or would
+ *           round a number), SC_E_NOMEM.
  * Safety    one thread.
  * Source    man/sc-sub.1, "FILTERS".
  */
@@ -18,7 +19,8 @@ struct sc_rows;
 
 int sc_rows_new(const char *filter, bool payload, struct sc_rows **ret_rows, struct sc_err *err);
 void sc_rows_free(struct sc_rows *rows);
-/* Append the row's lines, each with its LF: one, none if the filter drops it, or as many as a program that transforms gives. */
+/* Append the row's lines, each with its LF: one, none if the filter drops it, or as many as a
+ * program that transforms gives. */
 int sc_rows_lines(struct sc_rows *rows, const struct sc_data *row, struct sc_bytes *out, uint64_t *ret_lines,
 		  struct sc_err *err);
 

@@ -8,26 +8,27 @@
 
 struct sc_session {
 	struct sc_session_options o;
-	struct sc_bytes path;        /* the target up to '?' */
-	struct sc_bytes query;       /* its query without an offset; may be empty */
-	bool has_next;               /* next: where to resume, 0 = earliest */
+	struct sc_bytes path;  /* the target up to '?' */
+	struct sc_bytes query; /* its query without an offset; may be empty */
+	bool has_next;         /* next: where to resume, 0 = earliest */
 	uint64_t next;
 	uint64_t rows, delivered;
-	bool past;                   /* a row beyond the range came: it is complete */
+	bool past; /* a row beyond the range came: it is complete */
 	bool greeted, ever_greeted;
-	struct sc_bytes store;       /* the greeting's texts */
-	struct sc_bytes stream_id;   /* the first greeting's: another one means another log */
+	struct sc_bytes store;     /* the greeting's texts */
+	struct sc_bytes stream_id; /* the first greeting's: another one means another log */
 	struct sc_greeting greeting;
 	struct sc_data_order order;
 	bool has_end;
-	uint64_t end;                /* until_end: stop below this */
+	uint64_t end; /* until_end: stop below this */
 	bool has_gap;
 	struct sc_gap gap;
-	unsigned slow;               /* times dropped as too slow since the last progress */
+	unsigned slow; /* times dropped as too slow since the last progress */
 	uint64_t slow_rows;
 };
 
-/* Take "offset=" out of the query: it is ours to say from the second connection on. false: there are two. */
+/* Take "offset=" out of the query: it is ours to say from the second connection on. false: there
+ * are two. */
 static int split_target(struct sc_session *s, const char *target, struct sc_span *ret_offset)
 {
 	const char *question = strchr(target, '?');
@@ -57,11 +58,14 @@ static int take_url_offset(struct sc_session *s, struct sc_span text, struct sc_
 	bool negative;
 
 	if (s->o.has_offset) {
-		sc_err_set(err, SC_E_USAGE, "cannot subscribe", "the URL names an offset, and so does an option");
+		sc_err_set(err, SC_E_USAGE, "cannot subscribe",
+			   "the URL names an offset, and so does an option");
 		return sc_err_next(err, "leave one of them out");
 	}
-	if (!sc_target_integer(text, &negative, &s->next, digits, sizeof(digits)) || (negative && s->next)) {
-		sc_err_set(err, SC_E_USAGE, "cannot subscribe", "the URL's offset '%.*s' is no offset",
+	if (!sc_target_integer(text, &negative, &s->next, digits, sizeof(digits)) ||
+	    (negative && s->next)) {
+		sc_err_set(err, SC_E_USAGE, "cannot subscribe",
+			   "the URL's offset '%.*s' is no offset",
 			   (int)(text.len < 60 ? text.len : 60), text.data);
 		return sc_err_next(err, "give a number of 1 or more, or 0 for the earliest");
 	}
@@ -69,7 +73,8 @@ static int take_url_offset(struct sc_session *s, struct sc_span text, struct sc_
 	return 0;
 }
 
-int sc_session_new(const struct sc_session_options *options, struct sc_session **ret_session, struct sc_err *err)
+int sc_session_new(const struct sc_session_options *options, struct sc_session **ret_session,
+		   struct sc_err *err)
 {
 	struct sc_session *s = sc_calloc(1, sizeof(*s));
 	struct sc_span offset;
@@ -138,24 +143,30 @@ static int check_identity(struct sc_session *s, struct sc_err *err)
 	if (id.len == 0 || id.len > 512)
 		return 0;
 	if (s->stream_id.len == 0)
-		return sc_bytes_put(&s->stream_id, id.data, id.len) < 0 ?
-		       sc_err_nomem(err, "cannot subscribe") : 0;
+		return sc_bytes_put(&s->stream_id, id.data, id.len) < 0
+			       ? sc_err_nomem(err, "cannot subscribe")
+			       : 0;
 	if (s->stream_id.len == id.len && !memcmp(s->stream_id.data, id.data, id.len))
 		return 0;
-	sc_err_set(err, SC_E_REFUSED, "cannot resume", "the server has another log now (stream id %.*s, before %.*s)",
-		   (int)id.len, id.data, (int)s->stream_id.len, s->stream_id.data);
+	sc_err_set(err, SC_E_REFUSED, "cannot resume",
+		   "the server has another log now (stream id %.*s, before %.*s)", (int)id.len,
+		   id.data, (int)s->stream_id.len, s->stream_id.data);
 	sc_err_field_str(err, "why", "other_log");
-	return sc_err_next(err, "its offsets are not those of before: start again with --offset earliest");
+	return sc_err_next(
+		err, "its offsets are not those of before: start again with --offset earliest");
 }
 
-static int take_greeting(struct sc_session *s, struct sc_span message, bool binary, struct sc_err *err)
+static int take_greeting(struct sc_session *s, struct sc_span message, bool binary,
+			 struct sc_err *err)
 {
 	uint64_t next = s->next;
 	int rc;
 
 	if (binary) {
-		sc_err_set(err, SC_E_PROTOCOL, "cannot subscribe", "the first message is binary, not a greeting");
-		return sc_err_next(err, "is this a streamcast server? use sc-capture for other feeds");
+		sc_err_set(err, SC_E_PROTOCOL, "cannot subscribe",
+			   "the first message is binary, not a greeting");
+		return sc_err_next(err,
+				   "is this a streamcast server? use sc-capture for other feeds");
 	}
 	rc = sc_greeting_parse(message, &s->store, &s->greeting, err);
 	if (rc < 0)
@@ -189,8 +200,11 @@ static int note_gap(struct sc_session *s, uint64_t offset, struct sc_err *err)
 {
 	if (!s->has_next || s->next == 0 || offset == s->next)
 		return 0;
+	if (offset > s->next && s->greeting.where.len > 0)
+		return 0; /* the server's filter leaves rows out */
 	if (offset < s->next) {
-		sc_err_set(err, SC_E_PROTOCOL, "cannot go on", "offset %llu came, below %llu which was asked for",
+		sc_err_set(err, SC_E_PROTOCOL, "cannot go on",
+			   "offset %llu came, below %llu which was asked for",
 			   (unsigned long long)offset, (unsigned long long)s->next);
 		return sc_err_next(err, "the server repeats rows: report it to whoever runs it");
 	}
@@ -202,7 +216,8 @@ static int note_gap(struct sc_session *s, uint64_t offset, struct sc_err *err)
 		   (unsigned long long)offset, (unsigned long long)s->next);
 	sc_err_field_int(err, "offset", (int64_t)offset);
 	sc_err_field_int(err, "expected", (int64_t)s->next);
-	return sc_err_next(err, "offsets may leave some out after a restore: without --contiguous they are let pass");
+	return sc_err_next(err, "offsets may leave some out after a restore: without --contiguous "
+				"they are let pass");
 }
 
 int sc_session_message(struct sc_session *s, struct sc_span message, bool binary,
@@ -220,7 +235,8 @@ int sc_session_message(struct sc_session *s, struct sc_span message, bool binary
 	if (rc < 0)
 		return rc;
 	if (ret_row->has_offset) {
-		if ((s->o.to && ret_row->offset > s->o.to) || (s->has_end && ret_row->offset >= s->end)) {
+		if ((s->o.to && ret_row->offset > s->o.to) ||
+		    (s->has_end && ret_row->offset >= s->end)) {
 			s->past = true;
 			*ret_step = SC_STEP_PAST;
 			return 0;
@@ -272,7 +288,8 @@ enum sc_session_verdict sc_session_closed(struct sc_session *s, int code, struct
 		sc_refusal_err(&refusal, "cannot subscribe", err);
 		return SC_VERDICT_FAIL;
 	}
-	/* 1000: the stream itself has ended; 1001 is a server that will be back, anything else an accident */
+	/* 1000: the stream itself has ended; 1001 is a server that will be back, anything else an
+	 * accident */
 	return code == SC_CLOSE_NORMAL && s->greeted ? SC_VERDICT_END : SC_VERDICT_AGAIN;
 }
 

@@ -1,10 +1,11 @@
 /*
- * client/session.h: one consumer's subscription over any number of connections: where to resume, what order must hold,
- * when it is finished, what a close means. No I/O.
+ * client/session.h: one consumer's subscription over any number of connections: where to resume,
+ * what order must hold, when it is finished, what a close means. No I/O.
  *
  * Owns      its texts; a row borrows from the frame that it was read from.
  * Units     offsets count rows from 1.
- * Errors    SC_E_PROTOCOL, SC_E_REFUSED (fields why, offset...), SC_E_NOLOG, SC_E_BUSY (too slow, too often), SC_E_USAGE.
+ * Errors    SC_E_PROTOCOL, SC_E_REFUSED (fields why, offset...), SC_E_NOLOG, SC_E_BUSY (too slow,
+ *           too often), SC_E_USAGE.
  * Safety    one thread; no clock, no descriptors.
  * Source    streamcast-wire 3 to 5; man/sc-sub.1.
  */
@@ -52,7 +53,8 @@ struct sc_gap {              /* rows that did not come, or that are not known to
 struct sc_session;
 
 /* SC_E_USAGE when both the URL and the options name an offset. */
-int sc_session_new(const struct sc_session_options *options, struct sc_session **ret_session, struct sc_err *err);
+int sc_session_new(const struct sc_session_options *options, struct sc_session **ret_session,
+		struct sc_err *err);
 void sc_session_free(struct sc_session *session);
 
 /* The target for the next connection: the given one with the offset to resume at. */
@@ -72,12 +74,15 @@ void sc_session_delivered(struct sc_session *session, uint64_t lines);
 /* All that was asked for has come. */
 bool sc_session_finished(const struct sc_session *session);
 bool sc_session_greeted(const struct sc_session *session);     /* on this connection */
-const struct sc_greeting *sc_session_greeting(const struct sc_session *session); /* the newest; NULL before the first */
+/* the newest; NULL before the first */
+const struct sc_greeting *sc_session_greeting(const struct sc_session *session);
 uint64_t sc_session_last(const struct sc_session *session);    /* offset of the last row; 0 = none */
 uint64_t sc_session_rows(const struct sc_session *session);    /* since the start */
-/* Where a consumer would go on: last + 1, or where it began; 0 = not known (live, no row yet, no log). */
+/* Where a consumer would go on: last + 1, or where it began; 0 = not known (live, no row yet, no
+ * log). */
 uint64_t sc_session_resume(const struct sc_session *session);
-/* With until_end: rows are still missing below this; 0 = no. They may have been given up (man/sc-sub.1). */
+/* With until_end: rows are still missing below this; 0 = no. They may have been given up
+ * (man/sc-sub.1). */
 uint64_t sc_session_awaits_end(const struct sc_session *session);
 
 #endif

@@ -15,15 +15,15 @@
 struct sc_sink {
 	struct sc_sink_options o;
 	struct sc_loop *loop;
-	struct sc_output *output;    /* NULL with exec */
+	struct sc_output *output; /* NULL with exec */
 	struct sc_watch *out_watch;
 	bool out_waits;
-	struct sc_exec *exec;        /* NULL without */
+	struct sc_exec *exec; /* NULL without */
 	struct sc_watch *ack_watch;
 	char ack_line[ACK_LINE_MAX];
 	size_t ack_len;
 	uint64_t acked;
-	uint64_t last_put;           /* highest offset put */
+	uint64_t last_put; /* highest offset put */
 	bool was_full;
 	bool has_failed;
 	struct sc_err error;
@@ -112,14 +112,14 @@ static int take_ack(struct sc_sink *s, struct sc_err *err)
 	if (line.len == 0)
 		return 0;
 	if (!sc_u64_parse(line, &offset)) {
-		sc_err_set(err, SC_E_DATA, "cannot take an acknowledgement", "'%.*s' is not an offset",
-			   (int)line.len, line.data);
+		sc_err_set(err, SC_E_DATA, "cannot take an acknowledgement",
+			   "'%.*s' is not an offset", (int)line.len, line.data);
 		return sc_err_next(err, "write the decimal offset of a finished line, one a line");
 	}
 	if (offset > s->last_put) {
 		sc_err_set(err, SC_E_DATA, "cannot take an acknowledgement",
-			   "offset %llu was not delivered, the last one is %llu", (unsigned long long)offset,
-			   (unsigned long long)s->last_put);
+			   "offset %llu was not delivered, the last one is %llu",
+			   (unsigned long long)offset, (unsigned long long)s->last_put);
 		return sc_err_next(err, "acknowledge the first element of lines that arrived");
 	}
 	if (offset > s->acked)
@@ -137,8 +137,10 @@ static int take_acks(struct sc_sink *s, const char *data, size_t len, struct sc_
 		} else if (s->ack_len < sizeof(s->ack_line)) {
 			s->ack_line[s->ack_len++] = data[i];
 		} else {
-			sc_err_set(err, SC_E_DATA, "cannot take an acknowledgement", "the line is too long");
-			rc = sc_err_next(err, "write the decimal offset of a finished line, one a line");
+			sc_err_set(err, SC_E_DATA, "cannot take an acknowledgement",
+				   "the line is too long");
+			rc = sc_err_next(err,
+					 "write the decimal offset of a finished line, one a line");
 		}
 		if (rc < 0)
 			return rc;
@@ -173,8 +175,8 @@ static void on_ack(void *arg, int events)
 	fail(s, &err);
 }
 
-int sc_sink_new(struct sc_loop *loop, const struct sc_sink_options *options, struct sc_sink **ret_sink,
-		struct sc_err *err)
+int sc_sink_new(struct sc_loop *loop, const struct sc_sink_options *options,
+		struct sc_sink **ret_sink, struct sc_err *err)
 {
 	struct sc_sink *s = sc_calloc(1, sizeof(*s));
 	int rc = 0;
@@ -184,17 +186,18 @@ int sc_sink_new(struct sc_loop *loop, const struct sc_sink_options *options, str
 	s->o = *options;
 	s->loop = loop;
 	if (options->exec) {
-		rc = sc_exec_new(loop, options->exec, options->exec_rows, on_exec_room, on_exec_moved,
-				 on_exec_failed, s, &s->exec, err);
+		rc = sc_exec_new(loop, options->exec, options->exec_rows, on_exec_room,
+				 on_exec_moved, on_exec_failed, s, &s->exec, err);
 	} else {
 		rc = sc_output_open(options->fd, options->name, &s->output, err);
 		/* a file or /dev/null cannot be polled, and never waits */
 		if (rc == 0 && sc_output_polls(s->output))
-			rc = sc_watch_new(loop, sc_output_fd(s->output), 0, on_output, s, &s->out_watch,
-					  err);
+			rc = sc_watch_new(loop, sc_output_fd(s->output), 0, on_output, s,
+					  &s->out_watch, err);
 	}
 	if (rc == 0 && options->ack_fd >= 0)
-		rc = sc_watch_new(loop, options->ack_fd, SC_READABLE, on_ack, s, &s->ack_watch, err);
+		rc = sc_watch_new(loop, options->ack_fd, SC_READABLE, on_ack, s, &s->ack_watch,
+				  err);
 	if (rc < 0) {
 		sc_sink_free(s);
 		return rc;
@@ -223,7 +226,8 @@ int sc_sink_put(struct sc_sink *s, struct sc_span line, uint64_t offset, struct 
 			*err = s->error;
 		return s->error.code;
 	}
-	rc = s->exec ? sc_exec_put(s->exec, line, offset, err) : sc_output_put(s->output, line, offset, err);
+	rc = s->exec ? sc_exec_put(s->exec, line, offset, err)
+		     : sc_output_put(s->output, line, offset, err);
 	if (rc < 0)
 		return rc;
 	if (line.len > 0 && offset > s->last_put)

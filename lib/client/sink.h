@@ -1,9 +1,11 @@
 /*
- * client/sink.h: the consumer's side of a subscription: where lines go, and which of them are finished.
+ * client/sink.h: the consumer's side of a subscription: where lines go, and which of them are
+ * finished.
  *
  * Owns      its output, the child of --exec, its watches; not the descriptors.
  * Units     offsets count rows from 1; ms.
- * Errors    SC_E_IO (errnum EPIPE: the reader has left), SC_E_PARTIAL (the command failed), SC_E_DATA (a bad acknowledgement).
+ * Errors    SC_E_IO (errnum EPIPE: the reader has left), SC_E_PARTIAL (the command failed),
+ *           SC_E_DATA (a bad acknowledgement).
  * Safety    the loop's thread.
  * Source    man/sc-sub.1, "DELIVERY".
  *
@@ -40,8 +42,8 @@ int sc_sink_new(struct sc_loop *loop, const struct sc_sink_options *options, str
 		struct sc_err *err);
 void sc_sink_free(struct sc_sink *sink); /* a command that still runs is left to end by itself */
 
-/* A line (or lines) with its LF; OFFSET 0 = the row has none. Empty: a row of which nothing is delivered, finished with those before
- * it. Once the sink has failed: its error. */
+/* A line (or lines) with its LF; OFFSET 0 = the row has none. Empty: a row of which nothing is
+ * delivered, finished with those before it. Once the sink has failed: its error. */
 int sc_sink_put(struct sc_sink *sink, struct sc_span line, uint64_t offset, struct sc_err *err);
 /* No more lines for the moment: let what is buffered out. */
 int sc_sink_flush(struct sc_sink *sink, struct sc_err *err);

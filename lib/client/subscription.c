@@ -2,7 +2,9 @@
 #include "client/subscription.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "client/cursor.h"
@@ -11,8 +13,9 @@
 #include "net/loop.h"
 #include "net/url.h"
 
-#define DRAIN_MS 1000   /* after a signal: how long the consumer is waited for */
-#define SAVE_MS 1000    /* how often the cursor follows a pipe's reader */
+#define DRAIN_MS 1000     /* after a signal: how long the consumer is waited for */
+#define SAVE_MS 1000      /* how often the cursor follows a pipe's reader */
+#define FAULTS_MAX 3      /* faults of the peer in a row, without a row between */
 #define END_QUIET_MS 5000 /* rows below the end that do not come for so long are not there */
 
 struct subscription {
@@ -25,12 +28,15 @@ struct subscription {
 	struct sc_rows *rows;
 	struct sc_events *events;
 	struct sc_timer *idle_timer, *end_timer, *drain_timer, *poll_timer, *save_timer;
-	struct sc_bytes url;        /* up to the target */
+	struct sc_bytes url; /* up to the target */
 	struct sc_bytes target, full, lines;
+	char place[192]; /* "127.0.0.1:8765/trades", for words */
 	struct sc_subscription_result result;
 	int rc;
 	struct sc_err err;
 	bool ending, connection_over, consumer_failed;
+	uint64_t fault_rows; /* rows when the peer last broke the protocol */
+	unsigned faults;
 };
 
 static void fail(struct subscription *s, const struct sc_err *err)
@@ -40,6 +46,18 @@ static void fail(struct subscription *s, const struct sc_err *err)
 		s->err = *err;
 	}
 	sc_loop_stop(s->loop);
+}
+
+static void begin_end(struct subscription *s);
+
+/* No more rows can be had: what came before is still delivered. */
+static void give_up(struct subscription *s, const struct sc_err *err)
+{
+	if (s->rc == 0) {
+		s->rc = err->code;
+		s->err = *err;
+	}
+	begin_end(s);
 }
 
 /* The cursor goes to what the consumer has finished, and no further. */
@@ -152,10 +170,29 @@ static void watch_rows(struct subscription *s, bool on)
 		sc_timer_stop(s->end_timer);
 }
 
+/* The server and the stream, without a query, which may hold what is secret. */
+static void note_place(struct subscription *s, const char *where)
+{
+	const char *target = s->target.len ? s->target.data : "";
+	const char *query = memchr(target, '?', s->target.len);
+	size_t len = query ? (size_t)(query - target) : s->target.len;
+
+	snprintf(s->place, sizeof(s->place), "%s%s%.*s", where,
+		 strncmp(where, "unix:", 5) == 0 ? ":" : "", (int)len, target);
+}
+
+/* The session knows no server: say which one it was. */
+static void at_place(const struct subscription *s, struct sc_err *err)
+{
+	if (!err->object[0] && s->place[0])
+		sc_err_on(err, "at stream", s->place);
+}
+
 static void on_opened(void *arg, const struct sc_client_opened *opened)
 {
 	struct subscription *s = arg;
 
+	note_place(s, opened->where);
 	sc_session_connected(s->session);
 	sc_events_connected(s->events, opened);
 }
@@ -169,8 +206,10 @@ static int deliver(struct subscription *s, const struct sc_data *row, struct sc_
 	rc = sc_rows_lines(s->rows, row, &s->lines, &lines, err);
 	if (rc < 0)
 		return rc;
-	/* a row that a filter dropped is finished with once the rows before it are: an empty line carries its offset */
-	rc = sc_sink_put(s->sink, sc_span(s->lines.data, s->lines.len), row->has_offset ? row->offset : 0, err);
+	/* a row that a filter dropped is finished with once the rows before it are: an empty line
+	 * carries its offset */
+	rc = sc_sink_put(s->sink, sc_span(s->lines.data, s->lines.len),
+			 row->has_offset ? row->offset : 0, err);
 	if (rc < 0)
 		return rc;
 	s->result.lines += lines;
@@ -188,8 +227,10 @@ static void on_message(void *arg, const struct sc_client_message *message)
 
 	if (s->ending || s->rc < 0)
 		return;
-	if (sc_session_message(s->session, message->payload, message->binary, &step, &row, &err) < 0) {
-		fail(s, &err);
+	if (sc_session_message(s->session, message->payload, message->binary, &step, &row, &err) <
+	    0) {
+		at_place(s, &err);
+		give_up(s, &err);
 		return;
 	}
 	if (sc_session_gap(s->session, &gap))
@@ -197,7 +238,7 @@ static void on_message(void *arg, const struct sc_client_message *message)
 	if (step == SC_STEP_GREETED) {
 		sc_client_proved(s->client);
 	} else if (step == SC_STEP_ROW && deliver(s, &row, &err) < 0) {
-		fail(s, &err);
+		give_up(s, &err);
 		return;
 	}
 	if (sc_session_finished(s->session)) {
@@ -213,7 +254,7 @@ static void on_batch(void *arg)
 	struct subscription *s = arg;
 	struct sc_err err;
 
-	if (s->rc < 0)
+	if (s->consumer_failed)
 		return;
 	if (sc_sink_flush(s->sink, &err) < 0) {
 		fail(s, &err);
@@ -239,6 +280,18 @@ static int aim(struct subscription *s, struct sc_err *err)
 	return s->client ? sc_client_set_url(s->client, s->full.data, err) : 0;
 }
 
+/* The same fault of the peer again and again at the same row (one that is larger than we take,
+ * say): it will not go away. */
+static bool stuck(struct subscription *s, const struct sc_err *err)
+{
+	if (!err || err->code != SC_E_PROTOCOL)
+		return false;
+	if (sc_session_rows(s->session) != s->fault_rows)
+		s->faults = 0;
+	s->fault_rows = sc_session_rows(s->session);
+	return ++s->faults >= FAULTS_MAX;
+}
+
 static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *ended)
 {
 	struct subscription *s = arg;
@@ -248,8 +301,13 @@ static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *end
 
 	sc_timer_stop(s->end_timer);
 	sc_err_clear(&err);
+	if (!s->ending && ended->was_open && stuck(s, ended->err))
+		give_up(s, ended->err);
 	if (!s->ending && ended->was_open)
-		verdict = sc_session_closed(s->session, ended->close_code, ended->close_reason, &err);
+		verdict = sc_session_closed(s->session, ended->close_code, ended->close_reason,
+					    &err);
+	if (err.code)
+		at_place(s, &err);
 	if (verdict == SC_VERDICT_FAIL || (verdict == SC_VERDICT_AGAIN && aim(s, &err) < 0)) {
 		if (s->rc == 0) {
 			s->rc = err.code;
@@ -279,7 +337,8 @@ static void on_finished(void *arg, const struct sc_err *err)
 	}
 	s->ending = true;
 	watch_rows(s, false);
-	if (s->rc == 0 && !s->result.signo) /* the consumer gets the end of its input after the last line */
+	if (s->rc == 0 &&
+	    !s->result.signo) /* the consumer gets the end of its input after the last line */
 		sc_sink_finish(s->sink);
 	check_end(s);
 }
@@ -299,12 +358,32 @@ static void on_room(void *arg)
 	sc_client_resume(s->client);
 }
 
+/* A signal that came and was not taken in yet; Ctrl-C reaches the command as well, and its end
+ * may be seen first. */
+static int signal_pending(void)
+{
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
+	sigset_t pending;
+
+	if (sigpending(&pending) < 0)
+		return 0;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (sigismember(&pending, ends[i]) == 1)
+			return ends[i];
+	return 0;
+}
+
 static void on_sink_failed(void *arg, const struct sc_err *err)
 {
 	struct subscription *s = arg;
 
 	s->consumer_failed = true;
-	fail(s, err);
+	if (err->code == SC_E_PARTIAL && !s->result.signo)
+		s->result.signo = signal_pending();
+	if (err->code == SC_E_PARTIAL && s->result.signo)
+		sc_loop_stop(s->loop); /* the command was ended with us: its rows come again */
+	else
+		fail(s, err);
 }
 
 /* The URL in front of its target, however it was written. */
@@ -321,7 +400,8 @@ static int split_url(struct subscription *s, struct sc_session_options *session,
 	target_len = strlen(url->target);
 	if (target_len <= len && !memcmp(text + len - target_len, url->target, target_len))
 		len -= target_len;
-	else if (target_len > 1 && target_len - 1 <= len && /* "ws://host?query": the slash was added */
+	else if (target_len > 1 &&
+		 target_len - 1 <= len && /* "ws://host?query": the slash was added */
 		 !memcmp(text + len - (target_len - 1), url->target + 1, target_len - 1))
 		len -= target_len - 1;
 	return sc_bytes_put(&s->url, text, len) < 0 ? sc_err_nomem(err, "cannot subscribe") : 0;
@@ -339,7 +419,8 @@ static int set_up_session(struct subscription *s, struct sc_err *err)
 		if (rc < 0)
 			return rc;
 		if (sc_cursor_unusable(s->cursor))
-			sc_events_warning(s->events, "the cursor file holds no offset: starting as if it were not there");
+			sc_events_warning(s->events, "the cursor file holds no offset: starting as "
+						     "if it were not there");
 	}
 	rc = split_url(s, &session, &url, err);
 	if (rc == 0 && s->cursor && !session.has_offset && sc_cursor_value(s->cursor, &offset)) {
@@ -356,9 +437,13 @@ static int set_up_session(struct subscription *s, struct sc_err *err)
 
 static int set_up_timers(struct subscription *s, struct sc_err *err)
 {
-	struct { struct sc_timer **timer; void (*due)(void *arg); } timers[] = {
-		{ &s->idle_timer, on_idle }, { &s->end_timer, on_end_quiet }, { &s->drain_timer, on_drain },
-		{ &s->poll_timer, on_poll }, { &s->save_timer, on_save },
+	struct {
+		struct sc_timer **timer;
+		void (*due)(void *arg);
+	} timers[] = {
+		{ &s->idle_timer, on_idle },   { &s->end_timer, on_end_quiet },
+		{ &s->drain_timer, on_drain }, { &s->poll_timer, on_poll },
+		{ &s->save_timer, on_save },
 	};
 	int rc = 0;
 
@@ -374,12 +459,23 @@ static int set_up_timers(struct subscription *s, struct sc_err *err)
 static int set_up(struct subscription *s, struct sc_err *err)
 {
 	static const struct sc_client_hooks hooks = {
-		.opened = on_opened, .message = on_message, .batch = on_batch, .ended = on_ended,
-		.finished = on_finished, .warning = on_warning,
+		.opened = on_opened,
+		.message = on_message,
+		.batch = on_batch,
+		.ended = on_ended,
+		.finished = on_finished,
+		.warning = on_warning,
 	};
 	struct sc_sink_options sink = {
-		.fd = s->o->fd, .name = "standard output", .exec = s->o->exec, .exec_rows = s->o->exec_rows,
-		.ack_fd = s->o->ack_fd, .room = on_room, .moved = on_moved, .failed = on_sink_failed, .arg = s,
+		.fd = s->o->fd,
+		.name = "standard output",
+		.exec = s->o->exec,
+		.exec_rows = s->o->exec_rows,
+		.ack_fd = s->o->ack_fd,
+		.room = on_room,
+		.moved = on_moved,
+		.failed = on_sink_failed,
+		.arg = s,
 	};
 	struct sc_client_options connection = s->o->connection;
 	int rc;
@@ -421,8 +517,8 @@ static void tear_down(struct subscription *s)
 	sc_bytes_done(&s->lines);
 }
 
-int sc_subscription_run(const struct sc_subscription_options *options, struct sc_subscription_result *ret_result,
-			struct sc_err *err)
+int sc_subscription_run(const struct sc_subscription_options *options,
+			struct sc_subscription_result *ret_result, struct sc_err *err)
 {
 	struct subscription s = { .o = options };
 	struct sc_err late;

@@ -1,9 +1,11 @@
 /*
- * client/subscription.h: subscribe to a streamcast server, over any number of connections, and deliver its rows.
+ * client/subscription.h: subscribe to a streamcast server, over any number of connections, and
+ * deliver its rows.
  *
  * Owns      everything it opens, until sc_subscription_run returns.
  * Units     offsets count rows from 1; ms.
- * Errors    those of the connection, of the session (client/session.h), of the consumer (client/sink.h), of the cursor file.
+ * Errors    those of the connection, of the session (client/session.h), of the consumer
+ *           (client/sink.h), of the cursor file.
  * Safety    runs a loop of its own in the caller's thread; blocks INT and TERM for the process.
  * Source    man/sc-sub.1.
  */

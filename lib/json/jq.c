@@ -23,7 +23,8 @@ struct words {
 	char first[300];
 };
 
-/* "jq: error: syntax error, ... at <top-level>, line 1:\n(the program)": the first line of the first message. */
+/* "jq: error: syntax error, ... at <top-level>, line 1:\n(the program)": the first line of the
+ * first message. */
 static void take_words(void *arg, jv message)
 {
 	struct words *words = arg;
@@ -65,19 +66,26 @@ static jq_state *compile(const char *text, struct words *words)
 	return state;
 }
 
-/* What libjq has built in; and whether it leaves the size of a number alone, but not of a computed one. */
+/*
+ * What libjq has built in; and whether it leaves the size of a number alone, but not of a computed
+ * one. Asked once: it costs as much as compiling a program.
+ */
 static jv probe(void)
 {
+	static jv known;
+	static bool asked;
 	struct words words = { "" };
-	jq_state *state = compile("builtins, ([.[0]] | {a: .[0]} | . as $x | $x.a), (.[0] + 0)",
-				  &words);
-	jv number = jv_number(12), builtins, copied, computed;
+	jv number = jv_number(12), copied, computed;
+	jq_state *state;
 
+	if (asked)
+		return jv_copy(known);
+	state = compile("builtins, ([.[0]] | {a: .[0]} | . as $x | $x.a), (.[0] + 0)", &words);
 	if (!state)
 		return jv_invalid();
 	number.size = 77;
 	jq_start(state, JV_ARRAY(number), 0);
-	builtins = jq_next(state);
+	known = jq_next(state);
 	copied = jq_next(state);
 	computed = jq_next(state);
 	sc_jq_keeps_size = jv_get_kind(copied) == JV_KIND_NUMBER && copied.size == 77 &&
@@ -85,7 +93,8 @@ static jv probe(void)
 	jv_free(copied);
 	jv_free(computed);
 	jq_teardown(&state);
-	return builtins;
+	asked = true;
+	return jv_copy(known);
 }
 
 static jq_state *compile_with(jv builtins, bool careful, const struct sc_bytes *program,
@@ -151,8 +160,8 @@ out:
 }
 
 /*
- * libjq reads ~/.jq into every program, where no guard would see its functions: while it compiles, there is no HOME.
- * Returns the old value to put back, or NULL if nothing was changed.
+ * libjq reads ~/.jq into every program, where no guard would see its functions: while it compiles,
+ * there is no HOME. Returns the old value to put back, or NULL if nothing was changed.
  */
 static char *hide_home(void)
 {
@@ -222,7 +231,7 @@ static int take_result(struct sc_jq_run *run, jv result, jv input, struct sc_err
 	int rc = sc_jq_print(run, result, &run->results, err);
 
 	if (rc == SC_E_NOMEM && run->results.full)
-		return sc_err_set(err, SC_E_NOMEM, RUNNING,
+		return sc_err_set(err, SC_E_DATA, RUNNING,
 				  "its results of one input are more than %u bytes",
 				  SC_JQ_RESULTS_MAX);
 	if (rc < 0)
@@ -241,7 +250,8 @@ static int take_result(struct sc_jq_run *run, jv result, jv input, struct sc_err
 	return 0;
 }
 
-/* What ended the run: nothing (or halt), or an error with its message. Consumes LAST, which is invalid. */
+/* What ended the run: nothing (or halt), or an error with its message. Consumes LAST, which is
+ * invalid. */
 static int end_of_run(jv last, struct sc_err *err)
 {
 	jv message = jv_invalid_get_msg(last);

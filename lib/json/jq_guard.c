@@ -1,8 +1,9 @@
 /*
- * json/jq_guard.c: what the prelude's guards ask: exact comparison, exact tonumber, and refusal where jq would round.
+ * json/jq_guard.c: what the prelude's guards ask: exact comparison, exact tonumber, and refusal
+ * where jq would round.
  *
- * A guard in the prelude is a jq function that calls `debug` with a request [what, arguments...] and then `input`, which
- * libjq lets the caller serve: together a call into C.
+ * A guard in the prelude is a jq function that calls `debug` with a request [what, arguments...]
+ * and then `input`, which libjq lets the caller serve: together a call into C.
  */
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +26,8 @@ static jv stop(const char *text)
 	return jv_invalid_with_msg(jv_string(text));
 }
 
-/* The first trap is the one that is told. The program may catch the error; the run fails all the same. */
+/* The first trap is the one that is told. The program may catch the error; the run fails all the
+ * same. */
 static jv trap(struct sc_jq_run *run, struct sc_span number)
 {
 	if (!run->trapped)

@@ -1,17 +1,21 @@
 /*
- * json/jq_internal.h: one run of a jq program, shared by the jq files of this room; the only place with libjq's types.
+ * json/jq_internal.h: one run of a jq program, shared by the jq files of this room; the only place
+ * with libjq's types.
  *
- * Owns      a run owns its numbers, kept containers and results until the next run or sc_jq_run_done.
+ * Owns      a run owns its numbers, kept containers and results until the next run or
+ *           sc_jq_run_done.
  * Units     none.
- * Errors    as json/jq.h; jv values follow jv.h: consumed by every call but sc_jq_print and sc_jq_inexact.
+ * Errors    as json/jq.h; jv values follow jv.h: consumed by every call but sc_jq_print and
+ *           sc_jq_inexact.
  * Safety    one thread a run.
  * Source    jv.h, jq.h of libjq 1.6.
  *
- * A number whose spelling matters carries its index + 1 in the jv's `size` field, which libjq leaves alone in numbers and
- * copies with them; a computed number has 0 there. An inexact number is moreover not the nearest double, but a mark: a double
- * around 2^1000 (in the number's sign) whose digits hold a random key and the index. So every guard can see it, arithmetic
- * that a guard missed shows (a mark without a size, or a size that is not the mark's), and no exact number looks like one,
- * since from 2^990 on numbers are inexact here.
+ * A number whose spelling matters carries its index + 1 in the jv's `size` field, which libjq
+ * leaves alone in numbers and copies with them; a computed number has 0 there. An inexact number is
+ * moreover not the nearest double, but a mark: a double around 2^1000 (in the number's sign) whose
+ * digits hold a random key and the index. So every guard can see it, arithmetic that a guard missed
+ * shows (a mark without a size, or a size that is not the mark's), and no exact number looks like
+ * one, since from 2^990 on numbers are inexact here.
  */
 #ifndef SC_JSON_JQ_INTERNAL_H
 #define SC_JSON_JQ_INTERNAL_H
@@ -70,7 +74,8 @@ void sc_jq_run_init(struct sc_jq_run *run);
 void sc_jq_run_done(struct sc_jq_run *run);
 void sc_jq_run_clear(struct sc_jq_run *run);
 
-/* VALUE as jv. KEEP: remember containers and strings (then the caller must hold the result while the run lasts). */
+/* VALUE as jv. KEEP: remember containers and strings (then the caller must hold the result while
+ * the run lasts). */
 jv sc_jq_build(struct sc_jq_run *run, const struct sc_json *value, bool keep);
 /* A number by its digits; OWN: copy them. Without guards an inexact one sets escalate. */
 jv sc_jq_make_number(struct sc_jq_run *run, struct sc_span text, bool own);
@@ -86,7 +91,8 @@ void sc_jq_attach(jq_state *state, struct sc_jq_run *run);
 
 /* The text before the user's program. BUILTINS: libjq's list of "name/arity", consumed. */
 int sc_jq_prelude(struct sc_bytes *out, jv builtins, bool careful);
-/* The user's program, inexact literals rewritten; *ret_inexact: there were some. SC_E_CONFIG for what is refused. */
+/* The user's program, inexact literals rewritten; *ret_inexact: there were some. SC_E_CONFIG for
+ * what is refused. */
 int sc_jq_rewrite(const char *program, struct sc_bytes *out, bool *ret_inexact, struct sc_err *err);
 
 /* Does this libjq leave the size of numbers alone? */

@@ -1,8 +1,9 @@
 /*
  * json/jq_prelude.c: the definitions that stand before a user's program.
  *
- * They bind before libjq's own: also operators are calls by name (_plus, _equal...) in a jq program. Every builtin of the libjq
- * in use is guarded unless it is known only to move values, so a builtin that a later version adds is guarded, too.
+ * They bind before libjq's own: also operators are calls by name (_plus, _equal...) in a jq
+ * program. Every builtin of the libjq in use is guarded unless it is known only to move values, so
+ * a builtin that a later version adds is guarded, too.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static const char plain[] =
 
 static const char operators[] =
 	"def __sc_plus(a;b): a+b; def __sc_minus(a;b): a-b; def __sc_multiply(a;b): a*b;"
-	"def __sc_divide(a;b): a/b; def __sc_mod(a;b): a%b;"
+	"def __sc_divide(a;b): a/b; def __sc_mod(a;b): a%b; def __sc_negate: -.;"
 	"def __sc_length: length; def __sc_from_entries: from_entries; def __sc_format(f): "
 	"format(f);"
 	"def __sc_number: if __sc_big then [2,.]|__sc_hook else . end;"
@@ -46,7 +47,7 @@ static const char operators[] =
 	"def from_entries: [.[]?|objects|(.key,.k,.name,.Name,.K,.Key)|__sc_number] as "
 	"$keys|__sc_from_entries;"
 	"def with_entries(f): to_entries|map(f)|from_entries;"
-	"def _negate: if __sc_big then [6,.]|__sc_hook else -. end;"
+	"def _negate: if __sc_big then [6,.]|__sc_hook else __sc_negate end;"
 	"def _plus(a;b): b as $b|a as $a|if $a==null then $b elif $b==null then $a"
 	" else __sc_plus($a|__sc_number;$b|__sc_number) end;"
 	"def _minus(a;b): b as $b|a as $a|__sc_minus($a|__sc_deep;$b|__sc_deep);"
@@ -62,7 +63,8 @@ static const char operators[] =
 	"def add: reduce .[] as $x (null;.+$x);"
 	"def IN(src): any(src==.;.); def IN(src;s): any(src==s;.);";
 
-/* Builtins that only move values, or look at nothing but kinds, truth and keys; and those defined above. */
+/* Builtins that only move values, or look at nothing but kinds, truth and keys; and those defined
+ * above. */
 static const char *const movers[] = {
 	"all/0",
 	"all/1",
@@ -184,7 +186,8 @@ static int put_arguments(struct sc_bytes *out, int count, unsigned mask, const c
 	return rc == 0 && count ? sc_bytes_putc(out, ')') : rc;
 }
 
-/* NAME is "sort_by/1": another name for libjq's own, then a definition in its place that looks first. */
+/* NAME is "sort_by/1": another name for libjq's own, then a definition in its place that looks
+ * first. */
 static int put_guard(struct sc_bytes *out, const char *name)
 {
 	const char *slash = strchr(name, '/');

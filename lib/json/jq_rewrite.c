@@ -1,8 +1,9 @@
 /*
- * json/jq_rewrite.c: reading a jq program's words, to find the numbers in it that libjq would round.
+ * json/jq_rewrite.c: reading a jq program's words, to find the numbers in it that libjq would
+ * round.
  *
- * 9007199254740993 becomes ("9007199254740993"|__sc_literal), which the prelude defines. The words are those of jq 1.6's
- * lexer: strings with \( ) inside, comments, fields, names, numbers.
+ * 9007199254740993 becomes ("9007199254740993"|__sc_literal), which the prelude defines. The words
+ * are those of jq 1.6's lexer: strings with \( ) inside, comments, fields, names, numbers.
  */
 #include <math.h>
 #include <stdio.h>

@@ -143,7 +143,8 @@ static bool below(struct sc_span number, const char *limit)
 
 bool sc_number_fits_double(struct sc_span number)
 {
-	/* 2^1024 - 2^970, half way from the largest double to the next power: from here on it rounds up */
+	/* 2^1024 - 2^970, half way from the largest double to the next power: from here on it
+	 * rounds up */
 	return below(
 		number,
 		"17976931348623158079372897140530341507993413271003782693617377898044496829276475"
@@ -165,7 +166,8 @@ static double to_double(struct sc_span number)
 	static locale_t plain;
 	double value;
 
-	/* strtod would take the locale's decimal point; made once, and losing a race only costs a handle */
+	/* strtod would take the locale's decimal point; made once, and losing a race only costs a
+	 * handle */
 	if (!plain)
 		plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 	if (number.len >= sizeof(text))

@@ -34,9 +34,9 @@ bool sc_number_within(struct sc_span number, const char *limit);
 bool sc_number_fits_double(struct sc_span number);
 bool sc_number_fits_float(struct sc_span number);
 /*
- * NUMBER is the decimal that a double stands for: the shortest digits of the nearest double are its digits, and it is no
- * integer in plain digits beyond 2^53 - 1 (2^53 is what 2^53 + 1 rounds to). *ret_double is that nearest double in any
- * case (an infinity if it overflows).
+ * NUMBER is the decimal that a double stands for: the shortest digits of the nearest double are its
+ * digits, and it is no integer in plain digits beyond 2^53 - 1 (2^53 is what 2^53 + 1 rounds to).
+ * *ret_double is that nearest double in any case (an infinity if it overflows).
  */
 bool sc_number_exact(struct sc_span number, double *ret_double);
 

@@ -9,7 +9,8 @@
 #define TRIED "cannot take row"
 #define NO_COLUMN SIZE_MAX
 
-/* P is at a quote. Is it KEY, with its quotes and colon, to the byte? KEY has 16 readable bytes after its start. */
+/* P is at a quote. Is it KEY, with its quotes and colon, to the byte? KEY has 16 readable bytes
+ * after its start. */
 static inline bool key_matches(const char *p, const char *end, struct sc_span key)
 {
 	if ((size_t)(end - p) < key.len)
@@ -26,7 +27,8 @@ static inline bool key_matches(const char *p, const char *end, struct sc_span ke
 	return memcmp(p, key.data, key.len) == 0;
 }
 
-/* Which column a raw key names; escapes resolved. A key that is longer than any name could be is no column. */
+/* Which column a raw key names; escapes resolved. A key that is longer than any name could be is no
+ * column. */
 static size_t find_column(const struct sc_schema *schema, struct sc_span raw)
 {
 	char plain[1024];
@@ -74,13 +76,14 @@ static const char *scan_other_key(const struct sc_schema *schema, struct sc_scan
 }
 
 /*
- * Rows of one writer have their keys in one order, whichever it is: for each place the column that was there last time
- * is tried first, then the one that follows in the schema.
+ * Rows of one writer have their keys in one order, whichever it is: for each place the column that
+ * was there last time is tried first, then the one that follows in the schema.
  */
 #define PLACES 64
 static _Thread_local uint16_t last_seen[PLACES];
 
-/* P is at the quote of the row's key number PLACE, NEXT is the column after the last; returns where the value may be. */
+/* P is at the quote of the row's key number PLACE, NEXT is the column after the last; returns where
+ * the value may be. */
 static inline const char *scan_key(const struct sc_schema *schema, struct sc_scan *s, const char *p,
 				   size_t place, size_t next, size_t *ret_column)
 {

@@ -8,7 +8,8 @@
 #define TRIED "cannot take row"
 #define NAMES_MAX 2048
 
-/* Names for a message, sorted, each once. Those beyond the maximum are left out: the text is cut long before. */
+/* Names for a message, sorted, each once. Those beyond the maximum are left out: the text is cut
+ * long before. */
 struct names {
 	struct sc_span items[NAMES_MAX];
 	size_t count;

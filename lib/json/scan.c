@@ -323,8 +323,8 @@ static inline bool nest_push(struct nest *n, bool object)
 }
 
 /*
- * After a value: close what closes here, then pass the comma. Returns the place of the next value or key; with
- * n->depth 0 the place after the outermost container.
+ * After a value: close what closes here, then pass the comma. Returns the place of the next value
+ * or key; with n->depth 0 the place after the outermost container.
  */
 static const char *scan_after(struct sc_scan *s, struct nest *n, const char *p)
 {

@@ -1,10 +1,13 @@
 /*
- * json/scan_internal.h: the scanner's parts, for the files of this room that read untrusted text in one pass.
+ * json/scan_internal.h: the scanner's parts, for the files of this room that read untrusted text in
+ * one pass.
  *
  * Owns      nothing.
  * Units     pointers into the text.
- * Errors    a part returns NULL and leaves what and where in the struct; sc_scan_err makes the words.
- * Safety    reads only start..end; loads of 16 bytes near the end overlap backwards instead of passing it.
+ * Errors    a part returns NULL and leaves what and where in the struct; sc_scan_err makes the
+ *           words.
+ * Safety    reads only start..end; loads of 16 bytes near the end overlap backwards instead of
+ *           passing it.
  * Source    RFC 8259; RFC 3629 for UTF-8.
  */
 #ifndef SC_JSON_SCAN_INTERNAL_H
@@ -65,12 +68,14 @@ static inline const char *sc_scan_fail(struct sc_scan *s, enum sc_scan_fault fau
 	return NULL;
 }
 
-/* Fills ERR: TRIED: WHAT at byte N. COLUMN names where (NULL: nothing to name). Returns SC_E_DATA. */
+/* Fills ERR: TRIED: WHAT at byte N. COLUMN names where (NULL: nothing to name). Returns
+ * SC_E_DATA. */
 int sc_scan_err(const struct sc_scan *s, const char *tried, const struct sc_span *column,
 		struct sc_err *err);
 
 /* sc_json_scan with other words for what was tried. */
-int sc_json_scan_as(const char *tried, struct sc_span text, struct sc_json *ret_value, struct sc_err *err);
+int sc_json_scan_as(const char *tried, struct sc_span text, struct sc_json *ret_value,
+		struct sc_err *err);
 
 const char *sc_scan_string_rest(struct sc_scan *s, const char *p);
 const char *sc_scan_blanks_rest(struct sc_scan *s, const char *p);

@@ -313,7 +313,8 @@ static int publish_column(struct sc_bytes *text, const struct sc_column *c)
 	return rc < 0 ? rc : sc_bytes_putc(text, '}');
 }
 
-/* Writes the published form; each column's key becomes a part of it, once the text no longer moves. */
+/* Writes the published form; each column's key becomes a part of it, once the text no longer
+ * moves. */
 static int publish(struct sc_schema *s)
 {
 	struct sc_bytes *text = &s->text;

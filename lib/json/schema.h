@@ -7,7 +7,8 @@
  * Safety    a schema does not change after it was read: any number of threads may use it.
  * Source    streamcast-wire 9; man/sc-log.5, "Schema".
  *
- * A repeated key in a schema counts with its last value, in the place of the first. Other keywords are ignored.
+ * A repeated key in a schema counts with its last value, in the place of the first. Other keywords
+ * are ignored.
  */
 #ifndef SC_JSON_SCHEMA_H
 #define SC_JSON_SCHEMA_H
@@ -37,19 +38,21 @@ const struct sc_column *sc_schema_column(const struct sc_schema *schema, size_t 
 int sc_schema_find(const struct sc_schema *schema, struct sc_span name);
 /* The published form (streamcast-wire 9.3), the same text always. */
 struct sc_span sc_schema_text(const struct sc_schema *schema);
-/* B has A's columns, types, nullability and order; else SC_E_CONFIG naming both column lists: B's and what it should be. */
+/* B has A's columns, types, nullability and order; else SC_E_CONFIG naming both column lists: B's
+ * and what it should be. */
 int sc_schema_same(const struct sc_schema *a, const struct sc_schema *b, struct sc_err *err);
 
 /*
  * Check one row (a JSON text) and append it as the log stores it, on one line, no newline:
- * with a schema, an object of exactly the columns in order, each value's bytes as they came, null for a nullable column
- * that is absent; of a repeated key the last value counts, its type too; without (NULL), the value's own bytes. On an error
- * OUT is as it was. SC_E_DATA names the byte, and the column if it is in one; SC_E_NOMEM with out->full: over the buffer's
- * limit.
+ * with a schema, an object of exactly the columns in order, each value's bytes as they came, null
+ * for a nullable column that is absent; of a repeated key the last value counts, its type too;
+ * without (NULL), the value's own bytes. On an error OUT is as it was. SC_E_DATA names the byte,
+ * and the column if it is in one; SC_E_NOMEM with out->full: over the buffer's limit.
  *
- * Integers are exact over int64 (int32), also -0. A number column takes an integer up to 2^53 (float: 2^24) and any number
- * that, read as a double (a float), is not an infinity: 1.7976931348623158e308 is taken, 1e400 and NaN are not, 1e-400 is.
- * A value of a float column keeps its bytes, too: it is not rounded to the float32 that the original stores and prints.
+ * Integers are exact over int64 (int32), also -0. A number column takes an integer up to 2^53
+ * (float: 2^24) and any number that, read as a double (a float), is not an infinity:
+ * 1.7976931348623158e308 is taken, 1e400 and NaN are not, 1e-400 is. A value of a float column
+ * keeps its bytes, too: it is not rounded to the float32 that the original stores and prints.
  */
 int sc_row_project(const struct sc_schema *schema, struct sc_span text, struct sc_bytes *out,
 		   struct sc_err *err);

@@ -1,4 +1,5 @@
-/* json/walk.c: reading values of a text that was scanned: it is known to be right, so nothing is checked again. */
+/* json/walk.c: reading values of a text that was scanned: it is known to be right, so nothing is
+ * checked again. */
 #include "json/scan.h"
 
 #include "json/scan_internal.h"

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -177,6 +178,23 @@ static int take_settings(struct sc_log *log, const struct sc_log_settings *given
 		       : 0;
 }
 
+/* Two that create the same log at once: the second one waits here, and then sees what is there. */
+static int lock_folder(struct sc_log *log, struct sc_err *err)
+{
+	int rc;
+
+	log->dir_fd = open(log->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (log->dir_fd < 0)
+		return create_failed(err, errno, log->path);
+	do
+		rc = flock(log->dir_fd, LOCK_EX);
+	while (rc < 0 && errno == EINTR);
+	/* a file system without such locks is one for a single writer */
+	return rc < 0 && errno != ENOLCK && errno != EOPNOTSUPP && errno != ENOSYS
+		       ? create_failed(err, errno, log->path)
+		       : 0;
+}
+
 int sc_log_create(const char *path, const struct sc_log_settings *settings, struct sc_err *err)
 {
 	struct sc_log log;
@@ -186,11 +204,15 @@ int sc_log_create(const char *path, const struct sc_log_settings *settings, stru
 	rc = set_path(&log, path, err);
 	if (rc == 0)
 		rc = take_settings(&log, settings, err);
-	if (rc == 0 && mkdir(log.path, 0777) < 0 && errno != EEXIST) {
-		rc = create_failed(err, errno, log.path);
-		if (errno == ENOENT)
-			sc_err_next(err, "make the folder that it is to be in first");
+	if (rc == 0) {
+		rc = sc_make_parents(log.path, true, err);
+		if (rc < 0)
+			sc_err_on(err, "log", log.path);
 	}
+	if (rc == 0 && mkdir(log.path, 0777) < 0 && errno != EEXIST)
+		rc = create_failed(err, errno, log.path);
+	if (rc == 0)
+		rc = lock_folder(&log, err);
 	if (rc == 0)
 		rc = check_folder(log.path, err);
 	if (rc == 0 && !log.settings.network_ok)

@@ -37,7 +37,9 @@ static int refuse(const struct sc_reader *reader, const char *why, uint64_t boun
 			 : "offset %llu is not held any more; the earliest is %llu",
 		   (unsigned long long)reader->offset, (unsigned long long)bound);
 	sc_log_err(reader->log, err);
-	if (!ahead)
+	if (ahead)
+		sc_err_next(err, "start at %llu to get what comes next", (unsigned long long)bound);
+	else
 		sc_err_next(err, "start at the earliest, or read the archive");
 	sc_err_field_str(err, "why", why);
 	sc_err_field_int(err, "offset", (int64_t)reader->offset);

@@ -1,19 +1,21 @@
 /*
  * net/client.h: one WebSocket connection that comes back: connects, keeps alive, reconnects.
  *
- * Owns      the client until sc_client_free; texts and lists in the options are copied; what a hook gets is borrowed
- *           until it returns.
+ * Owns      the client until sc_client_free; texts and lists in the options are copied; what a hook
+ *           gets is borrowed until it returns.
  * Units     ms, bytes. A time of 0 or less switches that limit off.
  * Errors    SC_E_USAGE, SC_E_CONFIG from sc_client_new; later ones come through the hooks.
  * Safety    the loop's thread. Every function may be called from every hook, sc_client_free too.
  * Source    RFC 6455, RFC 7692 (receiving), RFC 8305, RFC 9110, RFC 1928.
  *
- * Order of hooks: connecting, then opened or ended; after opened messages, pongs, then ended; after ended connecting
- * again, or finished, once, as the last. Nothing is told from within sc_client_new.
+ * Order of hooks: connecting, then opened or ended; after opened messages, pongs, then ended; after
+ * ended connecting again, or finished, once, as the last. Nothing is told from within
+ * sc_client_new.
  *
- * Backpressure. After sc_client_pause no message is told; the client goes on reading, so that pings are answered,
- * until it holds ahead_max bytes of messages (and what one read brought); then it stops reading. While it reads no
- * more, the limits on silence and pongs rest. What is held when the connection ends is still told, before `ended`.
+ * Backpressure. After sc_client_pause no message is told; the client goes on reading, so that pings
+ * are answered, until it holds ahead_max bytes of messages (and what one read brought); then it
+ * stops reading. While it reads no more, the limits on silence and pongs rest. What is held when
+ * the connection ends is still told, before `ended`.
  */
 #ifndef SC_NET_CLIENT_H
 #define SC_NET_CLIENT_H
@@ -126,24 +128,30 @@ int sc_client_new(struct sc_loop *loop, const struct sc_client_options *options,
 void sc_client_free(struct sc_client *client);
 
 bool sc_client_is_open(const struct sc_client *client); /* messages can be sent */
-/* In order, as one message. SC_E_BUSY when send_max would be passed (see drained), SC_E_UNAVAILABLE when not open. */
-int sc_client_send(struct sc_client *client, struct sc_span payload, bool binary, struct sc_err *err);
+/* In order, as one message. SC_E_BUSY when send_max would be passed (see drained), SC_E_UNAVAILABLE
+ * when not open. */
+int sc_client_send(struct sc_client *client, struct sc_span payload, bool binary,
+		struct sc_err *err);
 uint64_t sc_client_unsent(const struct sc_client *client); /* bytes that the kernel has not taken */
 
 void sc_client_pause(struct sc_client *client);
 void sc_client_resume(struct sc_client *client);
 bool sc_client_paused(const struct sc_client *client);
 
-/* Send what waits, then a close frame, wait for the peer's (close_ms), throw away what comes; then finished. */
+/* Send what waits, then a close frame, wait for the peer's (close_ms), throw away what comes; then
+ * finished. */
 void sc_client_close(struct sc_client *client, uint16_t code, const char *reason);
-/* The same, but then connect again at once (told as ended with wait 0). Waiting for a try, it is made now. */
+/* The same, but then connect again at once (told as ended with wait 0). Waiting for a try, it is
+ * made now. */
 void sc_client_reconnect(struct sc_client *client);
 /* For the next connection. */
 int sc_client_set_url(struct sc_client *client, const char *url, struct sc_err *err);
 /* The connection at hand works (it gave what was wanted): when it ends, waits start small. */
 void sc_client_proved(struct sc_client *client);
 
-/* The policy, by itself: the wait after that many failures in a row (1, 2, ...), with RANDOM any 64-bit number. */
-int64_t sc_client_backoff_ms(const struct sc_client_retry *retry, int64_t failures, uint64_t random);
+/* The policy, by itself: the wait after that many failures in a row (1, 2, ...), with RANDOM any
+ * 64-bit number. */
+int64_t sc_client_backoff_ms(const struct sc_client_retry *retry, int64_t failures,
+		uint64_t random);
 
 #endif

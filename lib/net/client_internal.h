@@ -1,6 +1,7 @@
 /*
- * net/client_internal.h: the parts of the client. client.c decides; client_options.c copies what was asked for;
- * client_link.c is one connection, client_open.c its way until it is open, client_request.c the request and its answer.
+ * net/client_internal.h: the parts of the client. client.c decides; client_options.c copies what
+ * was asked for; client_link.c is one connection, client_open.c its way until it is open,
+ * client_request.c the request and its answer.
  *
  * Owns      as net/client.h; a link belongs to its client, one at a time.
  * Units     us where the names say so, else as net/client.h.
@@ -99,14 +100,16 @@ struct sc_client {
 void sc_client_enter(struct sc_client *c);
 void sc_client_leave(struct sc_client *c); /* may free the client and its link */
 void sc_client_warn(struct sc_client *c, const char *text);
-int sc_client_take_message(struct sc_client *c, const struct sc_client_message *message, struct sc_err *err);
+int sc_client_take_message(struct sc_client *c, const struct sc_client_message *message,
+		struct sc_err *err);
 bool sc_client_full(const struct sc_client *c); /* no more may be read now */
 void sc_client_batch(struct sc_client *c);
 void sc_client_link_opened(struct sc_client *c, const struct sc_httphead *head);
 void sc_client_link_over(struct sc_client *c);
 
 /* client_options.c */
-int sc_client_options_copy(const struct sc_client_options *from, struct sc_client_options *ret_copy, struct sc_err *err);
+int sc_client_options_copy(const struct sc_client_options *from,
+		struct sc_client_options *ret_copy, struct sc_err *err);
 void sc_client_options_done(struct sc_client_options *o);
 
 /* client_link.c */
@@ -122,9 +125,11 @@ void sc_link_arm(struct sc_link *l);                 /* the same for the timer *
 void sc_link_cause(struct sc_link *l, const struct sc_err *err); /* the first one counts */
 void sc_link_over(struct sc_link *l);
 void sc_link_fail(struct sc_link *l, const struct sc_err *err);  /* cause and over */
-ssize_t sc_link_read(struct sc_link *l, void *data, size_t size, struct sc_err *err); /* as sc_tls_read */
+/* as sc_tls_read */
+ssize_t sc_link_read(struct sc_link *l, void *data, size_t size, struct sc_err *err);
 int sc_link_flush(struct sc_link *l, struct sc_err *err);
-void sc_link_opened(struct sc_link *l, const struct sc_httphead *head, bool compressed, bool takeover);
+void sc_link_opened(struct sc_link *l, const struct sc_httphead *head, bool compressed,
+		bool takeover);
 
 /* client_open.c */
 void sc_link_begin(struct sc_link *l);
@@ -133,7 +138,8 @@ void sc_link_late(struct sc_link *l);    /* its time is over: fail */
 
 /* client_request.c */
 int sc_request_build(struct sc_link *l, struct sc_bytes *out, struct sc_err *err);
-/* Judge a whole head: 0 when the connection is a WebSocket now. *ret_takeover and *ret_compressed as agreed. */
+/* Judge a whole head: 0 when the connection is a WebSocket now. *ret_takeover and *ret_compressed
+ * as agreed. */
 int sc_request_judge(struct sc_link *l, const struct sc_httphead *head, struct sc_span body, bool *ret_compressed,
 		     bool *ret_takeover, struct sc_err *err);
 

@@ -151,7 +151,8 @@ static void ready(void *arg, int events)
 
 	sc_client_enter(c);
 	if ((events & SC_HANGUP) && !sc_link_reading(l)) {
-		/* It would be told again and again. What the peer sent before is read after sc_client_resume. */
+		/* It would be told again and again. What the peer sent before is read after
+		 * sc_client_resume. */
 		sc_watch_free(l->watch);
 		l->watch = NULL;
 		l->hung = true;
@@ -259,7 +260,8 @@ static void got_frame(struct sc_link *l, const struct sc_frame *f)
 			got_message(l, f);
 		break;
 	case SC_FRAME_PING:
-		/* A peer that pings and does not read gets no memory of ours: full, its pings go unanswered. */
+		/* A peer that pings and does not read gets no memory of ours: full, its pings go
+		 * unanswered. */
 		if (!l->close_sent &&
 		    l->out.len - l->out_at < l->client->o.send_max + CONTROL_ROOM / 2)
 			(void)sc_frame_put(&l->out, SC_FRAME_PONG, true, false, true, f->payload);
@@ -558,7 +560,8 @@ void sc_link_close(struct sc_link *l, uint16_t code, const char *reason)
 		l->deadline_us = sc_mono_us() +
 				 (l->client->o.close_ms > 0 ? l->client->o.close_ms : 0) * 1000;
 		sc_link_arm(l);
-		/* In the next turn: what was read and is thrown away, and a socket that hung up while paused. */
+		/* In the next turn: what was read and is thrown away, and a socket that hung up
+		 * while paused. */
 		sc_task_queue(l->client->loop, &l->again);
 	}
 }

@@ -1,4 +1,5 @@
-/* net/client_open.c: a connection's way until it is a WebSocket: look-up, connect, proxy, TLS, upgrade. */
+/* net/client_open.c: a connection's way until it is a WebSocket: look-up, connect, proxy, TLS,
+ * upgrade. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -255,7 +256,8 @@ static void dialed(void *arg, int fd, const char *address, const struct sc_err *
 	} else {
 		l->fd = fd;
 		snprintf(l->address, sizeof(l->address), "%s", address);
-		/* Unanswered pings end the connection also while we do not read. Fails on a unix socket. */
+		/* Unanswered pings end the connection also while we do not read. Fails on a unix
+		 * socket. */
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &alive_ms, sizeof(alive_ms));
 		begin_proxy(l);
 		sc_link_advance(l);

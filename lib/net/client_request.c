@@ -233,7 +233,7 @@ out:
 
 static int refuse(struct sc_err *err, const char *reason)
 {
-	return sc_err_set(err, SC_E_PROTOCOL, "cannot open a WebSocket", "%s", reason);
+	return sc_err_set(err, SC_E_PROTOCOL, "cannot open a WebSocket at", "%s", reason);
 }
 
 static bool accept_ok(const struct sc_link *l, struct sc_span got)
@@ -278,7 +278,7 @@ static int refused(struct sc_link *l, const struct sc_httphead *head, struct sc_
 		   head->status, head->reason.len ? " " : "",
 		   (int)(head->reason.len < 80 ? head->reason.len : 80), head->reason.data,
 		   said ? " ('" : "", words, said ? "')" : "");
-	sc_err_field_int(err, "status", head->status);
+	sc_err_field_int(err, "http_status", head->status);
 	if (l->retry_after_ms >= 0)
 		sc_err_field_int(err, "retry_after_ms", l->retry_after_ms);
 	if (code == SC_E_NOAUTH)

@@ -42,7 +42,8 @@ void sc_frame_mask(char *data, size_t len, const unsigned char mask[4], size_t p
 		data[i] ^= (char)key[i & 7];
 }
 
-/* How many bytes the letter at P takes, 0 when it is none (overlong, surrogate, above U+10FFFF, cut). */
+/* How many bytes the letter at P takes, 0 when it is none (overlong, surrogate, above U+10FFFF,
+ * cut). */
 static size_t letter(const unsigned char *p, size_t left)
 {
 	unsigned char low = 0x80, high = 0xbf;
@@ -115,22 +116,23 @@ bool sc_frame_code_ok(uint16_t code)
 static int fail(struct sc_frame_reader *r, uint16_t code, struct sc_err *err, const char *reason)
 {
 	r->close_code = code;
-	return sc_err_set(err, SC_E_PROTOCOL, "cannot read the peer's frame", "%s", reason);
+	return sc_err_set(err, SC_E_PROTOCOL, "cannot read a frame of", "%s", reason);
 }
 
 static int fail_size(struct sc_frame_reader *r, struct sc_err *err)
 {
 	r->close_code = 1009;
-	sc_err_set(err, SC_E_PROTOCOL, "cannot read the peer's message",
-		   "it is larger than %zu bytes", r->whole.max);
+	sc_err_set(err, SC_E_PROTOCOL, "cannot read a message of", "it is larger than %zu bytes",
+		   r->whole.max);
 	sc_err_field_int(err, "max_message", (int64_t)r->whole.max);
+	sc_err_next(err, "raise the limit with --max-message");
 	return SC_E_PROTOCOL;
 }
 
 static int fail_memory(struct sc_frame_reader *r, struct sc_err *err)
 {
 	r->close_code = 1011;
-	return sc_err_nomem(err, "cannot read the peer's message");
+	return sc_err_nomem(err, "cannot read a message of");
 }
 
 /* The first two bytes say how long the head is, and most of what can be wrong. */

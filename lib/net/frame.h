@@ -1,11 +1,11 @@
 /*
  * net/frame.h: WebSocket frames: bytes to whole messages and back. No descriptors, no clock.
  *
- * Owns      the reader keeps the parts of a message that came in pieces, until sc_frame_reader_done; a message
- *           that came whole points into the caller's bytes.
+ * Owns      the reader keeps the parts of a message that came in pieces, until
+ *           sc_frame_reader_done; a message that came whole points into the caller's bytes.
  * Units     sizes in bytes.
- * Errors    SC_E_PROTOCOL with the reason; reader->close_code is then what to close with (1002, 1007, 1009).
- *           SC_E_NOMEM (close code 1011). A reader that failed stays failed.
+ * Errors    SC_E_PROTOCOL with the reason; reader->close_code is then what to close with (1002,
+ *           1007, 1009). SC_E_NOMEM (close code 1011). A reader that failed stays failed.
  * Safety    pure; one thread a reader. Nothing is allocated from an announced length.
  * Source    RFC 6455 sections 5, 7.4 and 8.1; RFC 7692 section 6 for the first reserved bit.
  */
@@ -59,17 +59,19 @@ void sc_frame_reader_init(struct sc_frame_reader *r, bool masked, size_t max);
 void sc_frame_reader_done(struct sc_frame_reader *r);
 
 /*
- * Take bytes until a message or control frame is whole: 1 with *ret_frame, or 0 when all was taken and more is needed.
- * *ret_used counts what was taken, also on failure. Masked payloads are unmasked in place.
- * Text that is not compressed was checked to be UTF-8.
+ * Take bytes until a message or control frame is whole: 1 with *ret_frame, or 0 when all was taken
+ * and more is needed. *ret_used counts what was taken, also on failure. Masked payloads are
+ * unmasked in place. Text that is not compressed was checked to be UTF-8.
  */
 int sc_frame_read(struct sc_frame_reader *r, char *data, size_t len, size_t *ret_used, struct sc_frame *ret_frame,
 		  struct sc_err *err);
 
-/* One whole frame; masked with fresh random bytes when MASKED. COMPRESSED sets the first reserved bit. */
+/* One whole frame; masked with fresh random bytes when MASKED. COMPRESSED sets the first reserved
+ * bit. */
 int sc_frame_put(struct sc_bytes *out, enum sc_frame_kind kind, bool final, bool compressed, bool masked,
 		 struct sc_span payload);
-/* A close frame; a reason longer than 123 bytes is cut between letters. Code 1005 sends an empty one. */
+/* A close frame; a reason longer than 123 bytes is cut between letters. Code 1005 sends an empty
+ * one. */
 int sc_frame_put_close(struct sc_bytes *out, bool masked, uint16_t code, struct sc_span reason);
 
 /* XOR with the mask, starting at byte PHASE of it. */

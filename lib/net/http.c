@@ -44,7 +44,8 @@ static struct sc_span trim(struct sc_span text)
 	return text;
 }
 
-/* One line without its CRLF; the rest moves on. A CR or LF alone stays in the line and is refused there. */
+/* One line without its CRLF; the rest moves on. A CR or LF alone stays in the line and is refused
+ * there. */
 static struct sc_span next_line(struct sc_span *rest)
 {
 	const char *end = memmem(rest->data, rest->len, "\r\n", 2);
@@ -171,15 +172,34 @@ bool sc_http_lists(const struct sc_http_head *head, const char *name, const char
 
 const char *sc_http_reason(int status)
 {
-	static const struct { int status; const char *reason; } list[] = {
-		{ 101, "Switching Protocols" }, { 200, "OK" }, { 204, "No Content" },
-		{ 301, "Moved Permanently" }, { 302, "Found" }, { 304, "Not Modified" },
-		{ 400, "Bad Request" }, { 401, "Unauthorized" }, { 403, "Forbidden" }, { 404, "Not Found" },
-		{ 405, "Method Not Allowed" }, { 406, "Not Acceptable" }, { 408, "Request Timeout" },
-		{ 409, "Conflict" }, { 410, "Gone" }, { 413, "Content Too Large" }, { 414, "URI Too Long" },
-		{ 416, "Range Not Satisfiable" }, { 426, "Upgrade Required" }, { 429, "Too Many Requests" },
-		{ 431, "Request Header Fields Too Large" }, { 500, "Internal Server Error" },
-		{ 501, "Not Implemented" }, { 503, "Service Unavailable" },
+	static const struct {
+		int status;
+		const char *reason;
+	} list[] = {
+		{ 101, "Switching Protocols" },
+		{ 200, "OK" },
+		{ 204, "No Content" },
+		{ 301, "Moved Permanently" },
+		{ 302, "Found" },
+		{ 304, "Not Modified" },
+		{ 400, "Bad Request" },
+		{ 401, "Unauthorized" },
+		{ 403, "Forbidden" },
+		{ 404, "Not Found" },
+		{ 405, "Method Not Allowed" },
+		{ 406, "Not Acceptable" },
+		{ 408, "Request Timeout" },
+		{ 409, "Conflict" },
+		{ 410, "Gone" },
+		{ 413, "Content Too Large" },
+		{ 414, "URI Too Long" },
+		{ 416, "Range Not Satisfiable" },
+		{ 426, "Upgrade Required" },
+		{ 429, "Too Many Requests" },
+		{ 431, "Request Header Fields Too Large" },
+		{ 500, "Internal Server Error" },
+		{ 501, "Not Implemented" },
+		{ 503, "Service Unavailable" },
 		{ 505, "HTTP Version Not Supported" },
 	};
 
@@ -189,7 +209,8 @@ const char *sc_http_reason(int status)
 	return "Status";
 }
 
-int sc_http_put_head(struct sc_bytes *out, int status, const char *type, const char *extra, int64_t length)
+int sc_http_put_head(struct sc_bytes *out, int status, const char *type, const char *extra,
+		     int64_t length)
 {
 	int rc = sc_bytes_putf(out, "HTTP/1.1 %d %s\r\n", status, sc_http_reason(status));
 
@@ -217,7 +238,8 @@ bool sc_http_accept(struct sc_span key, char ret_text[SC_HTTP_ACCEPT_TEXT])
 	for (size_t i = 0; i < 22; i++) {
 		char c = key.data[i];
 
-		if (!((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '+' || c == '/'))
+		if (!((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+		      c == '+' || c == '/'))
 			return false;
 	}
 	memcpy(joined, key.data, 24);

@@ -3,7 +3,8 @@
  *
  * Owns      nothing; spans point into the text that was parsed.
  * Units     bytes.
- * Errors    sc_http_parse returns 0 or the HTTP status to refuse with; the writers are those of base/bytes.h.
+ * Errors    sc_http_parse returns 0 or the HTTP status to refuse with; the writers are those of
+ *           base/bytes.h.
  * Safety    pure functions over any bytes; any thread.
  * Source    RFC 9110, RFC 9112, RFC 6455 4.2.
  */
@@ -29,8 +30,8 @@ struct sc_http_head {
 	size_t count;
 };
 
-/* Where the head ends (after its blank line), or 0 when it is not there yet. FROM: where the search of an
- * earlier call on the same, shorter text ended (its len), to read each byte once. */
+/* Where the head ends (after its blank line), or 0 when it is not there yet. FROM: where the
+ * search of an earlier call on the same, shorter text ended (its len), to read each byte once. */
 size_t sc_http_head_end(const char *data, size_t len, size_t from);
 int sc_http_parse(const char *data, size_t len, struct sc_http_head *ret_head);
 /* The first field of that name (any case), or an empty span with NULL data. */
@@ -41,9 +42,10 @@ bool sc_http_is(struct sc_span text, const char *word);  /* ASCII, any case */
 bool sc_http_lists(const struct sc_http_head *head, const char *name, const char *word);
 
 const char *sc_http_reason(int status);
-/* The head of an answer, "Connection: close" always; type may be NULL; extra: more lines, each with its CRLF,
- * may be NULL; length -1 leaves Content-Length out. */
-int sc_http_put_head(struct sc_bytes *out, int status, const char *type, const char *extra, int64_t length);
+/* The head of an answer, "Connection: close" always; type may be NULL; extra: more lines, each
+ * with its CRLF, may be NULL; length -1 leaves Content-Length out. */
+int sc_http_put_head(struct sc_bytes *out, int status, const char *type, const char *extra,
+		int64_t length);
 
 /* Sec-WebSocket-Accept for a key; false when the key is not 16 bytes in base64. */
 #define SC_HTTP_ACCEPT_TEXT 29

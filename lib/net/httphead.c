@@ -7,7 +7,7 @@
 
 static int refuse(struct sc_err *err, const char *reason)
 {
-	return sc_err_set(err, SC_E_PROTOCOL, "cannot read the HTTP answer", "%s", reason);
+	return sc_err_set(err, SC_E_PROTOCOL, "cannot read the HTTP answer of", "%s", reason);
 }
 
 static bool is_token(char c)
@@ -15,7 +15,8 @@ static bool is_token(char c)
 	return isalnum((unsigned char)c) || (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-/* One line without its end; false when its end is not there yet. A bare LF ends a line too (RFC 9112, 2.2). */
+/* One line without its end; false when its end is not there yet. A bare LF ends a line too (RFC
+ * 9112, 2.2). */
 static bool take_line(const char *data, size_t len, size_t *at, struct sc_span *ret_line)
 {
 	const char *start = data + *at;
@@ -109,7 +110,7 @@ int64_t sc_httphead_parse(const char *data, size_t len, size_t max, struct sc_ht
 more:
 	if (len < max)
 		return 0;
-	return sc_err_set(err, SC_E_PROTOCOL, "cannot read the HTTP answer",
+	return sc_err_set(err, SC_E_PROTOCOL, "cannot read the HTTP answer of",
 			  "its head is longer than %zu bytes", max);
 }
 

@@ -23,11 +23,13 @@ struct sc_httphead {
 	struct sc_span fields;  /* all header lines */
 };
 
-/* The head's length with the empty line, 0 when more bytes are needed, or a failure. A head may have MAX bytes. */
+/* The head's length with the empty line, 0 when more bytes are needed, or a failure. A head may
+ * have MAX bytes. */
 int64_t sc_httphead_parse(const char *data, size_t len, size_t max, struct sc_httphead *ret_head,
 			  struct sc_err *err);
 /* The Nth (from 0) field of that name, in any case; blanks around the value are off. */
-bool sc_httphead_find(const struct sc_httphead *head, const char *name, size_t nth, struct sc_span *ret_value);
+bool sc_httphead_find(const struct sc_httphead *head, const char *name, size_t nth,
+		struct sc_span *ret_value);
 /* Field after field: *at begins at 0. */
 bool sc_httphead_next(const struct sc_httphead *head, size_t *at, struct sc_span *ret_name,
 		      struct sc_span *ret_value);

@@ -124,14 +124,15 @@ static int run(struct sc_inflate *in, uint16_t *code, struct sc_err *err)
 
 		if (want == 0) {
 			*code = 1009;
-			sc_err_set(err, SC_E_PROTOCOL, "cannot inflate the peer's message",
+			sc_err_set(err, SC_E_PROTOCOL, "cannot inflate a message of",
 				   "it is larger than %zu bytes", in->out.max - 1);
 			sc_err_field_int(err, "max_message", (int64_t)in->out.max - 1);
+			sc_err_next(err, "raise the limit with --max-message");
 			return SC_E_PROTOCOL;
 		}
 		if (sc_bytes_reserve(&in->out, want < STEP ? want : STEP) < 0) {
 			*code = 1011;
-			return sc_err_nomem(err, "cannot inflate the peer's message");
+			return sc_err_nomem(err, "cannot inflate a message of");
 		}
 		room = in->out.cap - in->out.len;
 		if (room > want)
@@ -147,12 +148,12 @@ static int run(struct sc_inflate *in, uint16_t *code, struct sc_err *err)
 		if (rc != Z_OK && rc != Z_BUF_ERROR) {
 			*code = rc == Z_MEM_ERROR ? 1011 : 1007;
 			return sc_err_set(err, rc == Z_MEM_ERROR ? SC_E_NOMEM : SC_E_PROTOCOL,
-					  "cannot inflate the peer's message", "%s",
+					  "cannot inflate a message of", "%s",
 					  in->z.msg ? in->z.msg : "it is not deflate data");
 		}
 		if (in->z.avail_out && in->z.avail_in) {
 			*code = 1007;
-			return sc_err_set(err, SC_E_PROTOCOL, "cannot inflate the peer's message",
+			return sc_err_set(err, SC_E_PROTOCOL, "cannot inflate a message of",
 					  "it does not go on");
 		}
 		if (in->z.avail_out)
@@ -168,7 +169,7 @@ int sc_inflate_message(struct sc_inflate *in, struct sc_span payload, struct sc_
 
 	if (payload.len > UINT_MAX) {
 		*ret_close_code = 1009;
-		return sc_err_set(err, SC_E_PROTOCOL, "cannot inflate the peer's message",
+		return sc_err_set(err, SC_E_PROTOCOL, "cannot inflate a message of",
 				  "it is larger than 4 GiB");
 	}
 	if (in->out.cap > KEEP)
@@ -182,10 +183,11 @@ int sc_inflate_message(struct sc_inflate *in, struct sc_span payload, struct sc_
 			rc = run(in, ret_close_code, err);
 			if (rc < 0)
 				return rc;
-			/* A message may hold a final block (RFC 7692, 7.2.3.4); what follows starts a new stream. */
+			/* A message may hold a final block (RFC 7692, 7.2.3.4); what follows starts
+			 * a new stream. */
 			if (rc == 1 && inflateReset(&in->z) != Z_OK) {
 				*ret_close_code = 1011;
-				return sc_err_nomem(err, "cannot inflate the peer's message");
+				return sc_err_nomem(err, "cannot inflate a message of");
 			}
 		}
 	}

@@ -58,13 +58,15 @@ static int fail_sys(struct sc_err *err, const char *address, int errnum)
 	sc_err_sys(err, code, errnum, tried);
 	sc_err_on(err, "address", address);
 	if (errnum == EADDRINUSE)
-		sc_err_next(err, "stop the other program, or choose another port (port 0 takes a free one)");
+		sc_err_next(
+			err,
+			"stop the other program, or choose another port (port 0 takes a free one)");
 	return err ? err->code : code;
 }
 
 /* Takes FD over, also on failure. */
-static int add_fd(struct sc_listen_list *list, int fd, const char *address, struct sc_listen_socket **ret_socket,
-		  struct sc_err *err)
+static int add_fd(struct sc_listen_list *list, int fd, const char *address,
+		  struct sc_listen_socket **ret_socket, struct sc_err *err)
 {
 	struct sockaddr_storage own;
 	socklen_t len = sizeof(own);
@@ -90,13 +92,16 @@ static int add_fd(struct sc_listen_list *list, int fd, const char *address, stru
 		s->port = ntohs(((struct sockaddr_in *)&own)->sin_port);
 	else if (own.ss_family == AF_INET6)
 		s->port = ntohs(((struct sockaddr_in6 *)&own)->sin6_port);
-	else if (len > offsetof(struct sockaddr_un, sun_path) && ((struct sockaddr_un *)&own)->sun_path[0])
-		snprintf(s->name, sizeof(s->name), "unix:%.107s", ((struct sockaddr_un *)&own)->sun_path);
+	else if (len > offsetof(struct sockaddr_un, sun_path) &&
+		 ((struct sockaddr_un *)&own)->sun_path[0])
+		snprintf(s->name, sizeof(s->name), "unix:%.107s",
+			 ((struct sockaddr_un *)&own)->sun_path);
 	*ret_socket = s;
 	return 0;
 }
 
-/* A socket's file whose server is gone can be replaced; one that answers, or another kind of file, cannot. */
+/* A socket's file whose server is gone can be replaced; one that answers, or another kind of file,
+ * cannot. */
 static int remove_stale(const struct sockaddr_un *un, const char *address, struct sc_err *err)
 {
 	struct stat st;
@@ -105,7 +110,8 @@ static int remove_stale(const struct sockaddr_un *un, const char *address, struc
 	if (lstat(un->sun_path, &st) < 0)
 		return 0;
 	if (!S_ISSOCK(st.st_mode))
-		return fail(err, address, SC_E_UNAVAILABLE, "there is a file of that name that is no socket");
+		return fail(err, address, SC_E_UNAVAILABLE,
+			    "there is a file of that name that is no socket");
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return fail_sys(err, address, errno);
@@ -128,7 +134,8 @@ static int add_unix(struct sc_listen_list *list, const char *address, struct sc_
 	if (!*path)
 		return fail(err, address, SC_E_CONFIG, "the path is missing");
 	if (strlen(path) >= sizeof(un.sun_path))
-		return fail(err, address, SC_E_CONFIG, "the path of a unix socket has at most 107 bytes");
+		return fail(err, address, SC_E_CONFIG,
+			    "the path of a unix socket has at most 107 bytes");
 	memcpy(un.sun_path, path, strlen(path));
 	rc = remove_stale(&un, address, err);
 	if (rc < 0)
@@ -150,7 +157,8 @@ static int add_unix(struct sc_listen_list *list, const char *address, struct sc_
 	return rc;
 }
 
-static int add_inherited(struct sc_listen_list *list, int fd, const char *address, struct sc_err *err)
+static int add_inherited(struct sc_listen_list *list, int fd, const char *address,
+			 struct sc_err *err)
 {
 	int listens = 0;
 	socklen_t len = sizeof(listens);
@@ -159,7 +167,8 @@ static int add_inherited(struct sc_listen_list *list, int fd, const char *addres
 	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) < 0)
 		return fail_sys(err, address, errno);
 	if (!listens)
-		return fail(err, address, SC_E_CONFIG, "that descriptor is a socket that does not listen");
+		return fail(err, address, SC_E_CONFIG,
+			    "that descriptor is a socket that does not listen");
 	if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
 		return fail_sys(err, address, errno);
 	return add_fd(list, fd, address, &s, err);
@@ -200,7 +209,8 @@ static int open_one(const struct addrinfo *ai, uint16_t port, bool both, int *re
 	if (fd < 0)
 		return errno;
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
-	    (ai->ai_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) < 0) ||
+	    (ai->ai_family == AF_INET6 &&
+	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) < 0) ||
 	    bind(fd, (struct sockaddr *)&at, ai->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0) {
 		int e = errno;
 
@@ -212,8 +222,8 @@ static int open_one(const struct addrinfo *ai, uint16_t port, bool both, int *re
 }
 
 /* Every address the name stands for, on one port; those this machine does not have are left out. */
-static int add_resolved(struct sc_listen_list *list, const struct addrinfo *all, uint16_t port, bool both,
-			const char *address, struct sc_err *err)
+static int add_resolved(struct sc_listen_list *list, const struct addrinfo *all, uint16_t port,
+			bool both, const char *address, struct sc_err *err)
 {
 	size_t before = list->count;
 	int failed = 0;
@@ -242,8 +252,8 @@ static int add_resolved(struct sc_listen_list *list, const struct addrinfo *all,
 	return list->count > before ? 0 : fail_sys(err, address, failed ? failed : EADDRNOTAVAIL);
 }
 
-static int add_tcp(struct sc_listen_list *list, const char *address, const char *host, uint16_t port,
-		   struct sc_err *err)
+static int add_tcp(struct sc_listen_list *list, const char *address, const char *host,
+		   uint16_t port, struct sc_err *err)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *all = NULL;
 	bool every = strcmp(host, "*") == 0;
@@ -252,7 +262,8 @@ static int add_tcp(struct sc_listen_list *list, const char *address, const char 
 	/* One socket for both families where the machine has IPv6. */
 	rc = getaddrinfo(every ? "::" : host, NULL, &hints, &all);
 	if (rc != 0) {
-		sc_err_set(err, SC_E_CONFIG, tried, "the host cannot be found: %s", gai_strerror(rc));
+		sc_err_set(err, SC_E_CONFIG, tried, "the host cannot be found: %s",
+			   gai_strerror(rc));
 		return sc_err_on(err, "address", address);
 	}
 	rc = add_resolved(list, all, port, every, address, err);
@@ -275,20 +286,23 @@ int sc_listen_add(struct sc_listen_list *list, const char *address, struct sc_er
 		return add_unix(list, address, err);
 	if (strncmp(address, "fd:", 3) == 0) {
 		if (!sc_u64_parse(sc_span_str(address + 3), &port) || port > 1000000)
-			return fail(err, address, SC_E_CONFIG, "after fd: comes a descriptor's number");
+			return fail(err, address, SC_E_CONFIG,
+				    "after fd: comes a descriptor's number");
 		return add_inherited(list, (int)port, address, err);
 	}
 	len = colon ? (size_t)(colon - address) : 0;
 	port_text = colon ? colon + 1 : address;
 	if (!sc_u64_parse(sc_span_str(port_text), &port) || port > 65535)
 		return fail(err, address, SC_E_CONFIG,
-			    "it is not HOST:PORT, [IPV6]:PORT, :PORT or unix:PATH (ports are 0 to 65535)");
+			    "it is not HOST:PORT, [IPV6]:PORT, :PORT or unix:PATH (ports are 0 to "
+			    "65535)");
 	if (len >= sizeof(host))
 		return fail(err, address, SC_E_CONFIG, "the host is too long");
 	if (len > 2 && address[0] == '[' && colon[-1] == ']')
 		snprintf(host, sizeof(host), "%.*s", (int)len - 2, address + 1);
 	else if (len && memchr(address, ':', len))
-		return fail(err, address, SC_E_CONFIG, "an IPv6 address stands in brackets: [::1]:8765");
+		return fail(err, address, SC_E_CONFIG,
+			    "an IPv6 address stands in brackets: [::1]:8765");
 	else if (len)
 		snprintf(host, sizeof(host), "%.*s", (int)len, address);
 	return add_tcp(list, address, host, (uint16_t)port, err);

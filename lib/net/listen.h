@@ -3,8 +3,8 @@
  *
  * Owns      a list owns its sockets and the file of a unix socket, until sc_listen_done.
  * Units     ports in host order.
- * Errors    SC_E_CONFIG for an address that says nothing, SC_E_UNAVAILABLE for one that cannot be had (in use, no
- *           such address), SC_E_NOAUTH, SC_E_NOMEM; the address is named.
+ * Errors    SC_E_CONFIG for an address that says nothing, SC_E_UNAVAILABLE for one that cannot be
+ *           had (in use, no such address), SC_E_NOAUTH, SC_E_NOMEM; the address is named.
  * Safety    one thread a list.
  * Source    RFC 3986 3.2.2, unix(7), sd_listen_fds(3).
  */
@@ -30,10 +30,11 @@ struct sc_listen_list {
 	size_t count;
 };
 
-/* HOST:PORT, [V6]:PORT, :PORT or PORT (127.0.0.1), *:PORT (every interface), unix:/PATH, fd:N. A name may add several. */
+/* HOST:PORT, [V6]:PORT, :PORT or PORT (127.0.0.1), *:PORT (every interface), unix:/PATH, fd:N. A
+ * name may add several. */
 int sc_listen_add(struct sc_listen_list *list, const char *address, struct sc_err *err);
-/* The sockets passed by the service manager (LISTEN_FDS, LISTEN_PID); the variables are removed. Adds none when
- * there are none. */
+/* The sockets passed by the service manager (LISTEN_FDS, LISTEN_PID); the variables are removed.
+ * Adds none when there are none. */
 int sc_listen_add_passed(struct sc_listen_list *list, struct sc_err *err);
 void sc_listen_done(struct sc_listen_list *list);
 /* "127.0.0.1:40812", "[::1]:40812", "unix". */

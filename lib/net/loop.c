@@ -24,8 +24,8 @@ struct sc_watch {
 	int fd, events;
 	void (*ready)(void *arg, int events);
 	void *arg;
-	bool dead;        /* freed in the turn that still holds its event */
-	bool always;      /* epoll does not take it (a regular file): always ready */
+	bool dead;   /* freed in the turn that still holds its event */
+	bool always; /* epoll does not take it (a regular file): always ready */
 	struct sc_watch *prev, *next;
 };
 
@@ -34,8 +34,8 @@ struct sc_timer {
 	void (*due)(void *arg);
 	void *arg;
 	int64_t due_us;
-	uint64_t seq;     /* when it was started, in turns: one started in a turn is not due in it */
-	size_t at;        /* its place in the heap, or SIZE_MAX */
+	uint64_t seq; /* when it was started, in turns: one started in a turn is not due in it */
+	size_t at;    /* its place in the heap, or SIZE_MAX */
 	struct sc_timer *prev, *next;
 };
 
@@ -55,22 +55,22 @@ struct signal_hook {
 struct sc_loop {
 	int epoll_fd;
 	bool stopped, failed;
-	struct sc_watch watches, graves;     /* heads of rings */
-	size_t always_on;                    /* watches on regular files that want something */
+	struct sc_watch watches, graves; /* heads of rings */
+	size_t always_on;                /* watches on regular files that want something */
 	struct sc_timer **heap;
 	size_t heap_len, heap_cap;
-	size_t timers;                       /* that exist: the heap always has room for all */
+	size_t timers; /* that exist: the heap always has room for all */
 	struct sc_timer *all_timers;
 	struct sc_wake *all_wakes;
 	uint64_t turn;
 	int timer_fd;
-	int64_t armed_us;                    /* INT64_MAX: not armed */
+	int64_t armed_us; /* INT64_MAX: not armed */
 	struct sc_watch *timer_watch;
 	sigset_t signals;
 	struct signal_hook hooks[SIGNALS_MAX + 1];
 	int signal_fd;
 	struct sc_watch *signal_watch;
-	struct sc_task tasks;                /* head of a ring */
+	struct sc_task tasks; /* head of a ring */
 };
 
 /* Rings. */
@@ -150,22 +150,25 @@ static bool wants(const struct sc_watch *w)
 	return (w->events & (SC_READABLE | SC_WRITABLE)) != 0;
 }
 
-static int watch_add(struct sc_loop *loop, int fd, int events, void (*ready)(void *, int), void *arg,
-		     struct sc_watch **ret_watch, struct sc_err *err)
+static int watch_add(struct sc_loop *loop, int fd, int events, void (*ready)(void *, int),
+		     void *arg, struct sc_watch **ret_watch, struct sc_err *err)
 {
 	struct epoll_event ev = { .events = epoll_events(events) };
 	struct sc_watch *w = sc_calloc(1, sizeof(*w));
 
 	if (!w)
 		return sc_err_nomem(err, "cannot watch a descriptor");
-	*w = (struct sc_watch){ .loop = loop, .fd = fd, .events = events, .ready = ready, .arg = arg };
+	*w = (struct sc_watch){
+		.loop = loop, .fd = fd, .events = events, .ready = ready, .arg = arg
+	};
 	ev.data.ptr = w;
 	if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0) {
 		int e = errno;
 
 		if (e != EPERM) {
 			free(w);
-			return sc_err_sys(err, e == ENOMEM ? SC_E_NOMEM : SC_E_IO, e, "cannot watch a descriptor");
+			return sc_err_sys(err, e == ENOMEM ? SC_E_NOMEM : SC_E_IO, e,
+					  "cannot watch a descriptor");
 		}
 		w->always = true;
 		loop->always_on += wants(w);
@@ -175,8 +178,8 @@ static int watch_add(struct sc_loop *loop, int fd, int events, void (*ready)(voi
 	return 0;
 }
 
-int sc_watch_new(struct sc_loop *loop, int fd, int events, void (*ready)(void *arg, int events), void *arg,
-		 struct sc_watch **ret_watch, struct sc_err *err)
+int sc_watch_new(struct sc_loop *loop, int fd, int events, void (*ready)(void *arg, int events),
+		 void *arg, struct sc_watch **ret_watch, struct sc_err *err)
 {
 	return watch_add(loop, fd, events, ready, arg, ret_watch, err);
 }
@@ -193,7 +196,8 @@ void sc_watch_set(struct sc_watch *w, int events)
 	if (w->always)
 		w->loop->always_on += wants(w);
 	else
-		/* Cannot fail for a descriptor that is registered and open; closed, it has no events anyway. */
+		/* Cannot fail for a descriptor that is registered and open; closed, it has no
+		 * events anyway. */
 		(void)epoll_ctl(w->loop->epoll_fd, EPOLL_CTL_MOD, w->fd, &ev);
 }
 
@@ -234,14 +238,17 @@ static void watch_tell(struct sc_watch *w, uint32_t got)
 		w->ready(w->arg, events);
 }
 
-/* Regular files: told in every turn. A walk of all watches is well: programs that read files have few. */
+/* Regular files: told in every turn. A walk of all watches is well: programs that read files have
+ * few. */
 static void always_tell(struct sc_loop *loop)
 {
-	struct sc_watch place = { .dead = true, .loop = loop }; /* keeps our place, whatever is freed */
+	struct sc_watch place = { .dead = true,
+				  .loop = loop }; /* keeps our place, whatever is freed */
 
 	if (!loop->always_on)
 		return;
-	for (struct sc_watch *w = loop->watches.next; w != &loop->watches; w = place.next, watch_unlink(&place)) {
+	for (struct sc_watch *w = loop->watches.next; w != &loop->watches;
+	     w = place.next, watch_unlink(&place)) {
 		watch_link(w->next, &place);
 		if (w->always && !w->dead && wants(w))
 			w->ready(w->arg, w->events & (SC_READABLE | SC_WRITABLE));
@@ -284,8 +291,8 @@ static void heap_down(struct sc_loop *loop, size_t at)
 	heap_put(loop, at, t);
 }
 
-int sc_timer_new(struct sc_loop *loop, void (*due)(void *arg), void *arg, struct sc_timer **ret_timer,
-		 struct sc_err *err)
+int sc_timer_new(struct sc_loop *loop, void (*due)(void *arg), void *arg,
+		 struct sc_timer **ret_timer, struct sc_err *err)
 {
 	struct sc_timer *t;
 
@@ -380,8 +387,8 @@ static void timers_run(struct sc_loop *loop)
 	}
 }
 
-/* Before sleep. A timerfd that goes off for a timer since stopped costs one empty turn: cheaper than a call per
- * stop. */
+/* Before sleep. A timerfd that goes off for a timer since stopped costs one empty turn: cheaper
+ * than a call per stop. */
 static void timers_arm(struct sc_loop *loop)
 {
 	struct itimerspec at = { 0 };
@@ -437,7 +444,8 @@ int sc_loop_signal(struct sc_loop *loop, int signo, void (*got)(void *arg, int s
 	int fd, rc;
 
 	if (signo < 1 || signo > SIGNALS_MAX)
-		return sc_err_set(err, SC_E_INTERNAL, "cannot watch a signal", "there is no signal %d", signo);
+		return sc_err_set(err, SC_E_INTERNAL, "cannot watch a signal",
+				  "there is no signal %d", signo);
 	sigaddset(&all, signo);
 	/* Blocked first: one that comes between would kill us. */
 	rc = pthread_sigmask(SIG_BLOCK, &all, NULL);
@@ -471,8 +479,8 @@ static void wake_ready(void *arg, int events)
 		w->woken(w->arg);
 }
 
-int sc_wake_new(struct sc_loop *loop, void (*woken)(void *arg), void *arg, struct sc_wake **ret_wake,
-		struct sc_err *err)
+int sc_wake_new(struct sc_loop *loop, void (*woken)(void *arg), void *arg,
+		struct sc_wake **ret_wake, struct sc_err *err)
 {
 	struct sc_wake *w = sc_calloc(1, sizeof(*w));
 	int rc;
@@ -563,7 +571,8 @@ int sc_loop_new(struct sc_loop **ret_loop, struct sc_err *err)
 		rc = sc_err_sys(err, SC_E_IO, errno, "cannot start the loop");
 		goto out;
 	}
-	rc = watch_add(loop, loop->timer_fd, SC_READABLE, timer_fd_ready, loop, &loop->timer_watch, err);
+	rc = watch_add(loop, loop->timer_fd, SC_READABLE, timer_fd_ready, loop, &loop->timer_watch,
+		       err);
 	if (rc < 0)
 		goto out;
 	*ret_loop = loop;
@@ -611,7 +620,8 @@ int sc_loop_run(struct sc_loop *loop, struct sc_err *err)
 		busy = loop->tasks.next != &loop->tasks || loop->always_on;
 		turn(loop, busy ? 0 : -1);
 		if (loop->failed)
-			return sc_err_set(err, SC_E_IO, "cannot run the loop", "the kernel refused a wait");
+			return sc_err_set(err, SC_E_IO, "cannot run the loop",
+					  "the kernel refused a wait");
 	}
 	return 0;
 }

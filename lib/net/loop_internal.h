@@ -18,8 +18,8 @@
 /* With SC_READABLE and so on for sc_watch_new and sc_watch_set: told once a change (EPOLLET). */
 enum { SC_EDGE = 1024 };
 
-/* Work for later in this turn of the loop, after the events at hand; queued again by itself it runs in the
- * next turn, without sleep. */
+/* Work for later in this turn of the loop, after the events at hand; queued again by itself it
+ * runs in the next turn, without sleep. */
 struct sc_task {
 	void (*run)(void *arg);
 	void *arg;

@@ -218,7 +218,8 @@ static const char *env(const char *lower, const char *upper)
 int sc_proxy_from_env(const struct sc_url *target, struct sc_proxy *ret_proxy, struct sc_err *err)
 {
 	const char *except = env("no_proxy", "NO_PROXY");
-	/* HTTP_PROXY is left alone: a CGI program would take it from its client's "Proxy:" header. */
+	/* HTTP_PROXY is left alone: a CGI program would take it from its client's "Proxy:"
+	 * header. */
 	const char *text = target->tls ? env("https_proxy", "HTTPS_PROXY")
 				       : env("http_proxy", NULL);
 

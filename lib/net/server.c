@@ -2,10 +2,12 @@
 #include "net/server.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <malloc.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,6 +19,9 @@ enum {
 	ACCEPT_REST_MS = 100,    /* after the descriptors or the memory ran out */
 	TRIM_FROM = 1000,        /* connections at a time */
 	REFUSED_EXTRA = 256,     /* connections over the limit that still get a 503 each; beyond, they are cut */
+	SPARE_MIN = 8,           /* descriptors that connections leave to the rest of the process: files to read from */
+	SPARE_MAX = 128,
+	UNSENT_MAX = 512 << 10,  /* bytes of a connection that the kernel holds and did not send yet */
 };
 
 void sc_server_options_init(struct sc_server_options *o)
@@ -135,14 +140,14 @@ static void take(struct sc_server *s, int fd, const struct sockaddr_storage *pee
 	bool local = peer->ss_family == AF_UNIX, refuse = false;
 	struct in6_addr address;
 	struct sc_conn *c;
-	int one = 1;
+	int one = 1, unsent = UNSENT_MAX;
 
 	s->stats.accepted++;
 	address_of((const struct sockaddr *)peer, &address);
 	if (s->options.per_address_max && !local)
 		refuse = address_full(s, &address);
 	/* Plain requests are served beyond the limit of clients, but not without end. */
-	if ((max && s->stats.connections >= max + REFUSED_EXTRA) ||
+	if (fd >= s->fd_limit || (max && s->stats.connections >= max + REFUSED_EXTRA) ||
 	    (refuse && s->stats.refused_now >= REFUSED_EXTRA)) {
 		s->stats.refused_limit++;
 		if (!s->tls)
@@ -150,8 +155,11 @@ static void take(struct sc_server *s, int fd, const struct sockaddr_storage *pee
 		close(fd);
 		return;
 	}
-	if (!local)
+	if (!local) {
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+		/* What nobody takes waits in the ring, once, and not in the kernel for each. */
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
+	}
 	if (s->options.sndbuf_bytes)
 		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &s->options.sndbuf_bytes, sizeof(int));
 	if (sc_conn_new(s, fd, (const struct sockaddr *)peer, len, refuse, &c) < 0) {
@@ -263,10 +271,27 @@ static void cut_all(void *arg)
 		sc_conn_kill(c, 1001);
 }
 
+/* The kernel gives the lowest descriptor that is free: a high one says that few are left. */
+static int fd_limit(void)
+{
+	struct rlimit limit;
+	rlim_t spare;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur > INT_MAX)
+		return INT_MAX;
+	spare = limit.rlim_cur / 8;
+	if (spare < SPARE_MIN)
+		spare = SPARE_MIN;
+	else if (spare > SPARE_MAX)
+		spare = SPARE_MAX;
+	return limit.rlim_cur > spare ? (int)(limit.rlim_cur - spare) : 0;
+}
+
 static int start(struct sc_server *s, const struct sc_server_options *o, struct sc_err *err)
 {
 	int rc = 0;
 
+	s->fd_limit = fd_limit();
 	for (size_t i = 0; i < o->listen_count && rc == 0; i++)
 		rc = sc_listen_add(&s->listeners, o->listen[i], err);
 	if (rc == 0 && o->activation)

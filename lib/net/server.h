@@ -1,17 +1,20 @@
 /*
  * net/server.h: a server for WebSocket subscribers and small HTTP answers on one port.
  *
- * Owns      the server owns its connections; a struct sc_conn is valid from the hook that first tells it until
- *           `closed` returned. What a hook gets (requests, messages, reasons) is borrowed until it returns.
+ * Owns      the server owns its connections; a struct sc_conn is valid from the hook that first
+ *           tells it until `closed` returned. What a hook gets (requests, messages, reasons) is
+ *           borrowed until it returns.
  * Units     bytes and ms as the names say.
  * Errors    SC_E_CONFIG (addresses, certificates), SC_E_IO, SC_E_NOMEM; *err tells more.
- * Safety    the loop's thread. No hook is ever called from inside a function of this header, except by
- *           sc_server_free (`closed`); every sc_conn function may be called from every hook.
+ * Safety    the loop's thread; of the process's descriptors the last ones (an eighth, 8 to 128) are
+ *           left to the rest of it: a connection that would need one gets 503. No hook is ever
+ *           called from inside a function of this header, except by sc_server_free (`closed`);
+ *           every sc_conn function may be called from every hook.
  * Source    RFC 6455, RFC 7692, RFC 9112; sd_listen_fds(3).
  *
- * A connection that was upgraded gets, in this order: upgrade, open, then message and writable, then closed, once.
- * A stream answer to a plain request (server-sent events) gets: http, then writable, then closed, once.
- * Everything else is answered from what `http` gave and forgotten.
+ * A connection that was upgraded gets, in this order: upgrade, open, then message and writable,
+ * then closed, once. A stream answer to a plain request (server-sent events) gets: http, then
+ * writable, then closed, once. Everything else is answered from what `http` gave and forgotten.
  */
 #ifndef SC_NET_SERVER_H
 #define SC_NET_SERVER_H
@@ -58,23 +61,24 @@ enum sc_message { SC_TEXT = 1, SC_BINARY = 2 };
 struct sc_server_hooks {
 	/* May be NULL. Before upgrade and http: a status other than 0 refuses. */
 	void (*authorise)(void *arg, const struct sc_request *request, struct sc_reply *reply);
-	/* A WebSocket is asked for: reply->status 0 accepts. Use sc_conn_set_user to keep your own beside it;
-	 * `closed` follows for sure once accepted. */
+	/* A WebSocket is asked for: reply->status 0 accepts. Use sc_conn_set_user to keep your
+	 * own beside it; `closed` follows for sure once accepted. */
 	void (*upgrade)(void *arg, struct sc_conn *conn, const struct sc_request *request, struct sc_reply *reply);
 	void (*open)(void *arg, struct sc_conn *conn);
 	/* May be NULL: all messages are discarded. Text is valid UTF-8. */
 	void (*message)(void *arg, struct sc_conn *conn, enum sc_message kind, struct sc_span data);
 	/* What sc_conn_want_write asked for: all that was taken before is with the kernel. */
 	void (*writable)(void *arg, struct sc_conn *conn);
-	/* code: as in Close frames; 1005 without one, 1006 lost, 1011 silent too long. by_peer: the peer closed
-	 * first. An HTTP stream: 1000 ended, 1006 lost. */
+	/* code: as in Close frames; 1005 without one, 1006 lost, 1011 silent too long. by_peer:
+	 * the peer closed first. An HTTP stream: 1000 ended, 1006 lost. */
 	void (*closed)(void *arg, struct sc_conn *conn, int code, struct sc_span reason, bool by_peer);
 	/* May be NULL: 404. */
 	void (*http)(void *arg, struct sc_conn *conn, const struct sc_request *request, struct sc_reply *reply);
 };
 
 struct sc_server_options {
-	/* HOST:PORT, [V6]:PORT, :PORT (127.0.0.1), *:PORT (every interface), unix:/PATH, fd:N. Port 0: a free one. */
+	/* HOST:PORT, [V6]:PORT, :PORT (127.0.0.1), *:PORT (every interface), unix:/PATH, fd:N. Port
+	 * 0: a free one. */
 	const char *const *listen;
 	size_t listen_count;
 	bool activation;             /* take the sockets that the service manager passed (LISTEN_FDS) as well */
@@ -93,7 +97,8 @@ struct sc_server_options {
 	bool deflate;                /* accept permessage-deflate */
 	int sndbuf_bytes;            /* SO_SNDBUF; 0 = the kernel's own */
 };
-/* The defaults: no address, 16 KiB head, 1 MiB messages, 10 s handshake, 60 s idle, 20 s + 20 s, 10 s close. */
+/* The defaults: no address, 16 KiB head, 1 MiB messages, 10 s handshake, 60 s idle, 20 s + 20 s, 10
+ * s close. */
 void sc_server_options_init(struct sc_server_options *options);
 
 /* Listens when it returns. Options and hooks are copied (texts too). */
@@ -107,7 +112,8 @@ void sc_server_shutdown(struct sc_server *server, int code, const char *reason, 
 /* Read certificate, key and CA again, for connections to come; on failure the old ones stay. */
 int sc_server_reload_tls(struct sc_server *server, struct sc_err *err);
 
-/* The addresses it really listens on, "127.0.0.1:40213", "unix:/run/sc.sock"; NULL after the last. */
+/* The addresses it really listens on, "127.0.0.1:40213", "unix:/run/sc.sock"; NULL after the
+ * last. */
 const char *sc_server_address(const struct sc_server *server, size_t index);
 int sc_server_port(const struct sc_server *server); /* of the first TCP address, or 0 */
 
@@ -126,26 +132,28 @@ void sc_server_stats(const struct sc_server *server, struct sc_server_stats *ret
 void sc_conn_set_user(struct sc_conn *conn, void *user);
 void *sc_conn_user(const struct sc_conn *conn);
 const char *sc_conn_peer(const struct sc_conn *conn);
-/* `writable` will be called once, when all that was taken is with the kernel and it takes more. Costs nothing. */
+/* `writable` will be called once, when all that was taken is with the kernel and it takes more.
+ * Costs nothing. */
 void sc_conn_want_write(struct sc_conn *conn);
 /*
- * DATA is any number of whole ready-made WebSocket frames, unmasked. Returns how many of its bytes were taken:
- * whole frames always, fewer than LEN (0 too) when the peer is slow: keep the rest and ask for writable.
- * Nothing but the unsent end of one frame is copied. 0 on a connection that is closing.
+ * DATA is any number of whole ready-made WebSocket frames, unmasked. Returns how many of its bytes
+ * were taken: whole frames always, fewer than LEN (0 too) when the peer is slow: keep the rest and
+ * ask for writable. Nothing but the unsent end of one frame is copied. 0 on a connection that is
+ * closing.
  */
 size_t sc_conn_write_frames(struct sc_conn *conn, const void *data, size_t len);
-/* One message, framed here, compressed when that was negotiated. False: not taken, the peer is slow (ask for
- * writable), or the connection is closing. Anything is taken when nothing waits. */
+/* One message, framed here, compressed when that was negotiated. False: not taken, the peer is
+ * slow (ask for writable), or the connection is closing. Anything is taken when nothing waits. */
 bool sc_conn_write_message(struct sc_conn *conn, enum sc_message kind, struct sc_span data);
 bool sc_conn_compressed(const struct sc_conn *conn);
 /* Bytes of an HTTP stream: returns how many were taken. */
 size_t sc_conn_write_stream(struct sc_conn *conn, const void *data, size_t len);
 void sc_conn_end_stream(struct sc_conn *conn);
-/* What was taken before is sent, then Close, then the echo is awaited. A reason longer than 123 bytes is cut at a
- * letter. Again: nothing. On a stream it ends the stream. */
+/* What was taken before is sent, then Close, then the echo is awaited. A reason longer than 123
+ * bytes is cut at a letter. Again: nothing. On a stream it ends the stream. */
 void sc_conn_close(struct sc_conn *conn, int code, struct sc_span reason);
 void sc_conn_abort(struct sc_conn *conn);
-/* While paused nothing is read and keepalive rests. */
+/* While paused nothing is read, and no pong is missed as long as the peer takes what it is sent. */
 void sc_conn_pause(struct sc_conn *conn);
 void sc_conn_resume(struct sc_conn *conn);
 /* Messages are checked but neither kept nor told: for subscribers. */

@@ -1,4 +1,5 @@
-/* net/server_conn.c: the bytes of one connection: reading, the order of writing, time-outs, the end. */
+/* net/server_conn.c: the bytes of one connection: reading, the order of writing, time-outs, the
+ * end. */
 #include <errno.h>
 #include <linux/sockios.h>
 #include <stdlib.h>
@@ -115,7 +116,8 @@ static bool flush(struct sc_conn *c)
 	return !c->tls || tls_waiting(c) == 0;
 }
 
-/* `out` ends at a frame's end always, so a control frame put there is never inside another frame. */
+/* `out` ends at a frame's end always, so a control frame put there is never inside another
+ * frame. */
 static void put_control(struct sc_conn *c)
 {
 	int rc = 0;
@@ -189,16 +191,19 @@ bool sc_conn_write_message(struct sc_conn *c, enum sc_message kind, struct sc_sp
 
 	if (c->state != SC_CONN_OPEN)
 		return false;
-	if (c->out.len > 0 && (c->out.len >= SC_CONN_OUT_BATCH || data.len > SC_CONN_OUT_BATCH - c->out.len))
+	if (c->out.len > 0 &&
+	    (c->out.len >= SC_CONN_OUT_BATCH || data.len > SC_CONN_OUT_BATCH - c->out.len))
 		(void)flush(c);
 	if (c->state != SC_CONN_OPEN)
 		return false;
-	if (c->out.len > 0 && (c->out.len >= SC_CONN_OUT_BATCH || data.len > SC_CONN_OUT_BATCH - c->out.len))
+	if (c->out.len > 0 &&
+	    (c->out.len >= SC_CONN_OUT_BATCH || data.len > SC_CONN_OUT_BATCH - c->out.len))
 		return false;
 	if (c->deflate)
 		payload = sc_server_deflate_message(c->deflate, data);
-	if (!payload.data || sc_frame_put(&c->out, kind == SC_TEXT ? SC_FRAME_TEXT : SC_FRAME_BINARY, true,
-					  c->deflate != NULL, false, payload) < 0) {
+	if (!payload.data ||
+	    sc_frame_put(&c->out, kind == SC_TEXT ? SC_FRAME_TEXT : SC_FRAME_BINARY, true,
+			 c->deflate != NULL, false, payload) < 0) {
 		sc_conn_kill(c, 1011);
 		return false;
 	}
@@ -228,13 +233,15 @@ void sc_conn_finish(struct sc_conn *c)
 		return;
 	c->state = SC_CONN_FLUSH;
 	c->want = c->paused = false;
-	sc_timer_start(c->timer, c->close_sent ? c->server->options.close_ms : c->server->options.idle_ms);
+	sc_timer_start(c->timer,
+		       c->close_sent ? c->server->options.close_ms : c->server->options.idle_ms);
 	sc_conn_kick(c);
 }
 
 void sc_conn_begin_close(struct sc_conn *c)
 {
-	if (sc_frame_put_close(&c->out, false, (uint16_t)c->code, sc_span(c->reason, c->reason_len)) < 0) {
+	if (sc_frame_put_close(&c->out, false, (uint16_t)c->code,
+			       sc_span(c->reason, c->reason_len)) < 0) {
 		sc_conn_kill(c, 1011);
 		return;
 	}
@@ -277,7 +284,8 @@ void sc_conn_abort(struct sc_conn *c)
 	sc_conn_kill(c, 1006);
 }
 
-/* All is with the kernel: shut our side and wait for the peer's, so that a reset does not eat our last words. */
+/* All is with the kernel: shut our side and wait for the peer's, so that a reset does not eat our
+ * last words. */
 static void linger(struct sc_conn *c)
 {
 	if (c->tls) {
@@ -319,9 +327,17 @@ static void take_kept(struct sc_conn *c)
 	sc_bytes_done(&kept);
 }
 
+/* TLS on a plain port, say: it would wait for an answer for as long as we wait for the end of a
+ * head. */
+static bool no_request(char first)
+{
+	return (first < '!' && first != '\r' && first != '\n') || first > '~';
+}
+
 static void take_head(struct sc_conn *c, char *data, size_t len)
 {
-	size_t room = c->server->options.head_max_bytes - c->in.len, n = len < room ? len : room, end;
+	size_t room = c->server->options.head_max_bytes - c->in.len, n = len < room ? len : room,
+	       end;
 	struct sc_bytes head;
 
 	if (sc_bytes_put(&c->in, data, n) < 0) {
@@ -330,17 +346,23 @@ static void take_head(struct sc_conn *c, char *data, size_t len)
 	}
 	end = sc_http_head_end(c->in.data, c->in.len, c->in_seen);
 	c->in_seen = c->in.len;
+	if (end == 0 && no_request(c->in.data[0])) {
+		sc_server_refuse(c, 400, NULL, "this is no HTTP request\n");
+		return;
+	}
 	if (end == 0 && c->in.len < c->server->options.head_max_bytes)
 		return;
 	if (end == 0) {
 		bool line = memmem(c->in.data, c->in.len, "\r\n", 2) != NULL;
 
-		sc_server_refuse(c, line ? 431 : 414, NULL, line ? "the request's head is too large\n" :
-				 "the request's target is too long\n");
+		sc_server_refuse(c, line ? 431 : 414, NULL,
+				 line ? "the request's head is too large\n"
+				      : "the request's target is too long\n");
 		return;
 	}
 	sc_server_request(c, end);
-	/* What followed the head: the first frames, or a pipelined request that nobody will answer. */
+	/* What followed the head: the first frames, or a pipelined request that nobody will
+	 * answer. */
 	head = c->in;
 	sc_bytes_init(&c->in, SIZE_MAX / 2);
 	take_frames(c, head.data + end, head.len - end);
@@ -396,7 +418,8 @@ static void read_some(struct sc_conn *c)
 	take_kept(c);
 	if (c->tls)
 		take_tls(c);
-	for (int i = 0; i < SC_CONN_READ_TURN && c->can_read && !c->paused && c->state != SC_CONN_DEAD; i++) {
+	for (int i = 0;
+	     i < SC_CONN_READ_TURN && c->can_read && !c->paused && c->state != SC_CONN_DEAD; i++) {
 		ssize_t n = recv(c->fd, scratch, SC_CONN_SCRATCH, MSG_DONTWAIT);
 
 		if (n < 0 && errno == EINTR)
@@ -415,7 +438,8 @@ static void read_some(struct sc_conn *c)
 		}
 		c->bytes_in += (uint64_t)n;
 		c->server->stats.bytes_in += (uint64_t)n;
-		if (c->state == SC_CONN_FLUSH || c->state == SC_CONN_LINGER || c->state == SC_CONN_STREAM)
+		if (c->state == SC_CONN_FLUSH || c->state == SC_CONN_LINGER ||
+		    c->state == SC_CONN_STREAM)
 			continue;
 		if (!c->tls)
 			take_plain(c, scratch, (size_t)n);
@@ -472,45 +496,41 @@ static void ready(void *arg, int events)
 
 /* Time-outs. */
 
-/* Has the peer taken anything since the last look, with more on its way? */
-static bool moves(struct sc_conn *c)
+enum flow { FLOW_NONE, FLOW_MOVES, FLOW_STUCK };
+
+/* Is something on its way to the peer, and has it taken any of it since the last look? */
+static enum flow look(struct sc_conn *c)
 {
 	int queued = 0;
 	int64_t acked;
-	bool waits, moved;
+	bool moved;
 
 	if (ioctl(c->fd, SIOCOUTQ, &queued) < 0)
 		queued = 0;
 	acked = (int64_t)c->bytes_out - queued;
-	waits = queued > 0 || c->out.len > 0 || tls_waiting(c) > 0;
 	moved = acked > c->acked;
 	c->acked = acked;
-	return waits && moved;
-}
-
-static bool stuck(struct sc_conn *c)
-{
-	int queued = 0;
-
-	if (ioctl(c->fd, SIOCOUTQ, &queued) < 0)
-		queued = 0;
-	return !moves(c) && (queued > 0 || c->out.len > 0 || tls_waiting(c) > 0);
+	if (queued == 0 && c->out.len == 0 && tls_waiting(c) == 0)
+		return FLOW_NONE;
+	return moved ? FLOW_MOVES : FLOW_STUCK;
 }
 
 static void keepalive(struct sc_conn *c)
 {
 	static const char why[] = "keepalive ping timeout";
 	const struct sc_server_options *o = &c->server->options;
+	enum flow flow = look(c);
 
 	if (!c->ping_sent) {
-		(void)moves(c);
 		c->ping_sent = c->ping_due = true;
 		sc_timer_start(c->timer, o->pong_ms);
 		sc_conn_kick(c);
 		return;
 	}
-	/* A slow reader that still reads is alive: its pong is behind what it has not read yet. */
-	if (c->paused || moves(c)) {
+	/* A slow reader that still reads is alive: its pong is behind what it has not read yet.
+	 * From one that is paused no pong can come: it is alive as long as it takes what it is
+	 * sent. */
+	if (flow == FLOW_MOVES || (c->paused && flow == FLOW_NONE)) {
 		sc_timer_start(c->timer, o->pong_ms);
 		return;
 	}
@@ -539,14 +559,14 @@ static void due(void *arg)
 		keepalive(c);
 		break;
 	case SC_CONN_STREAM:
-		if (stuck(c))
+		if (look(c) == FLOW_STUCK)
 			sc_conn_kill(c, 1006);
 		else
 			sc_timer_start(c->timer, c->server->options.idle_ms);
 		break;
 	case SC_CONN_FLUSH:
 	case SC_CONN_CLOSING:
-		if (moves(c))
+		if (look(c) == FLOW_MOVES)
 			sc_timer_start(c->timer, c->server->options.close_ms);
 		else
 			sc_conn_kill(c, 1006);
@@ -577,8 +597,8 @@ void sc_conn_open(struct sc_conn *c, enum sc_conn_state state)
 
 /* Birth and death. */
 
-int sc_conn_new(struct sc_server *s, int fd, const struct sockaddr *peer, socklen_t len, bool refuse,
-		struct sc_conn **ret_conn)
+int sc_conn_new(struct sc_server *s, int fd, const struct sockaddr *peer, socklen_t len,
+		bool refuse, struct sc_conn **ret_conn)
 {
 	struct sc_conn *c = sc_calloc(1, sizeof(*c));
 
@@ -586,7 +606,10 @@ int sc_conn_new(struct sc_server *s, int fd, const struct sockaddr *peer, sockle
 		close(fd);
 		return SC_E_NOMEM;
 	}
-	*c = (struct sc_conn){ .server = s, .fd = fd, .state = SC_CONN_HEAD, .refuse = refuse,
+	*c = (struct sc_conn){ .server = s,
+			       .fd = fd,
+			       .state = SC_CONN_HEAD,
+			       .refuse = refuse,
 			       .opened_us = sc_wall_us() };
 	c->task = (struct sc_task){ .run = turn, .arg = c };
 	sc_bytes_init(&c->in, SIZE_MAX / 2);
@@ -595,7 +618,8 @@ int sc_conn_new(struct sc_server *s, int fd, const struct sockaddr *peer, sockle
 	if (s->tls)
 		c->tls = sc_server_tls_begin(s->tls);
 	if ((s->tls && !c->tls) || sc_timer_new(s->loop, due, c, &c->timer, NULL) < 0 ||
-	    sc_watch_new(s->loop, fd, SC_READABLE | SC_WRITABLE | SC_EDGE, ready, c, &c->watch, NULL) < 0) {
+	    sc_watch_new(s->loop, fd, SC_READABLE | SC_WRITABLE | SC_EDGE, ready, c, &c->watch,
+			 NULL) < 0) {
 		sc_conn_free(c);
 		return SC_E_NOMEM;
 	}
@@ -663,7 +687,9 @@ void sc_conn_discard(struct sc_conn *c)
 
 void sc_conn_stats(const struct sc_conn *c, struct sc_conn_stats *ret)
 {
-	*ret = (struct sc_conn_stats){ .bytes_in = c->bytes_in, .bytes_out = c->bytes_out,
-				       .messages_in = c->messages_in, .opened_us = c->opened_us,
+	*ret = (struct sc_conn_stats){ .bytes_in = c->bytes_in,
+				       .bytes_out = c->bytes_out,
+				       .messages_in = c->messages_in,
+				       .opened_us = c->opened_us,
 				       .waiting_bytes = c->out.len };
 }

@@ -8,7 +8,8 @@
 #include "base/file.h"
 #include "net/server_internal.h"
 
-/* A window of 8 KiB and a small table: 64 KiB a subscriber, and rows of one feed still find each other. */
+/* A window of 8 KiB and a small table: 64 KiB a subscriber, and rows of one feed still find each
+ * other. */
 enum { WINDOW_BITS = 13, MEM_LEVEL = 6, KEEP_MAX = 16384 };
 
 struct sc_server_deflate {
@@ -28,7 +29,8 @@ static struct sc_span cut(struct sc_span *rest, char at)
 	const char *end = rest->len ? memchr(rest->data, at, rest->len) : NULL;
 	struct sc_span part = end ? sc_span(rest->data, (size_t)(end - rest->data)) : *rest;
 
-	*rest = end ? sc_span(end + 1, rest->len - part.len - 1) : sc_span(rest->data + rest->len, 0);
+	*rest = end ? sc_span(end + 1, rest->len - part.len - 1)
+		    : sc_span(rest->data + rest->len, 0);
 	while (part.len && (part.data[0] == ' ' || part.data[0] == '\t'))
 		part = sc_span(part.data + 1, part.len - 1);
 	while (part.len && (part.data[part.len - 1] == ' ' || part.data[part.len - 1] == '\t'))
@@ -67,10 +69,12 @@ static struct offer read_offer(struct sc_span text)
 			bit = 1;
 		} else if (sc_http_is(key, "client_no_context_takeover") && !has_value) {
 			bit = 2;
-		} else if (sc_http_is(key, "server_max_window_bits") && has_value && read_bits(value, &bits)) {
+		} else if (sc_http_is(key, "server_max_window_bits") && has_value &&
+			   read_bits(value, &bits)) {
 			o.window = bits;
 			bit = 4;
-		} else if (sc_http_is(key, "client_max_window_bits") && (!has_value || read_bits(value, &bits))) {
+		} else if (sc_http_is(key, "client_max_window_bits") &&
+			   (!has_value || read_bits(value, &bits))) {
 			bit = 8;
 		}
 		if (!bit || seen & bit)
@@ -85,12 +89,14 @@ static struct offer read_offer(struct sc_span text)
 static struct sc_server_deflate *make(const struct offer *offer, char *ret_answer, size_t size)
 {
 	struct sc_server_deflate *d = sc_calloc(1, sizeof(*d));
-	int window = offer->window && offer->window < WINDOW_BITS ? (int)offer->window : WINDOW_BITS;
+	int window = offer->window && offer->window < WINDOW_BITS ? (int)offer->window
+								  : WINDOW_BITS;
 	char bits[40] = "";
 
 	if (!d)
 		return NULL;
-	if (deflateInit2(&d->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -window, MEM_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK) {
+	if (deflateInit2(&d->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -window, MEM_LEVEL,
+			 Z_DEFAULT_STRATEGY) != Z_OK) {
 		free(d);
 		return NULL;
 	}
@@ -104,7 +110,8 @@ static struct sc_server_deflate *make(const struct offer *offer, char *ret_answe
 	return d;
 }
 
-struct sc_server_deflate *sc_server_deflate_agree(const struct sc_http_head *head, char ret_answer[128])
+struct sc_server_deflate *sc_server_deflate_agree(const struct sc_http_head *head,
+						  char ret_answer[128])
 {
 	for (size_t i = 0; i < head->count; i++) {
 		struct sc_span rest = head->fields[i].value;

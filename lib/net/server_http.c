@@ -1,4 +1,5 @@
-/* net/server_http.c: one request head a connection: a WebSocket, a stream, an answer or a refusal. */
+/* net/server_http.c: one request head a connection: a WebSocket, a stream, an answer or a
+ * refusal. */
 #include <string.h>
 #include <strings.h>
 
@@ -11,10 +12,11 @@ struct sc_span sc_request_field(const struct sc_request *request, const char *na
 }
 
 /* Head and body go out, then the connection ends. */
-static void answer(struct sc_conn *c, int status, const char *type, const char *fields, struct sc_span body)
+static void answer(struct sc_conn *c, int status, const char *type, const char *fields,
+		   struct sc_span body)
 {
-	int rc = sc_http_put_head(&c->out, status, type ? type : "text/plain; charset=utf-8", fields,
-				  (int64_t)body.len);
+	int rc = sc_http_put_head(&c->out, status, type ? type : "text/plain; charset=utf-8",
+				  fields, (int64_t)body.len);
 
 	if (rc == 0 && !c->head_only)
 		rc = sc_bytes_put(&c->out, body.data, body.len);
@@ -56,9 +58,11 @@ static bool refuse_shape(struct sc_conn *c, const struct sc_http_head *head)
 	if (c->refuse) {
 		refuse_full(c);
 	} else if (!sc_span_is(head->method, "GET") && !sc_span_is(head->method, "HEAD")) {
-		sc_server_refuse(c, 405, "Allow: GET, HEAD\r\n", "only GET and HEAD are answered here\n");
+		sc_server_refuse(c, 405, "Allow: GET, HEAD\r\n",
+				 "only GET and HEAD are answered here\n");
 	} else if (sc_http_field_count(head, "transfer-encoding") ||
-		   (length.data && (!sc_span_is(length, "0") || sc_http_field_count(head, "content-length") > 1))) {
+		   (length.data && (!sc_span_is(length, "0") ||
+				    sc_http_field_count(head, "content-length") > 1))) {
 		sc_server_refuse(c, 413, NULL, "a request has no body here\n");
 	} else if (hosts > 1 || (hosts == 0 && head->minor > 0)) {
 		sc_server_refuse(c, 400, NULL, "a request names one Host\n");
@@ -78,14 +82,16 @@ static bool origin_ok(const struct sc_server *s, struct sc_span origin)
 	return false;
 }
 
-static void upgrade_answer(struct sc_conn *c, const struct sc_http_head *head, const struct sc_reply *reply,
-			   const char *accept)
+static void upgrade_answer(struct sc_conn *c, const struct sc_http_head *head,
+			   const struct sc_reply *reply, const char *accept)
 {
 	char extension[128];
 	int rc;
 
-	rc = sc_bytes_putf(&c->out, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
-			   "Connection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n", accept);
+	rc = sc_bytes_putf(&c->out,
+			   "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
+			   "Connection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n",
+			   accept);
 	if (rc == 0 && reply->protocol)
 		rc = sc_bytes_putf(&c->out, "Sec-WebSocket-Protocol: %s\r\n", reply->protocol);
 	if (rc == 0 && reply->fields)
@@ -108,14 +114,18 @@ static void upgrade_answer(struct sc_conn *c, const struct sc_http_head *head, c
 	c->server->hooks.open(c->server->arg, c);
 }
 
-static void upgrade(struct sc_conn *c, const struct sc_http_head *head, const struct sc_request *request)
+static void upgrade(struct sc_conn *c, const struct sc_http_head *head,
+		    const struct sc_request *request)
 {
 	struct sc_server *s = c->server;
 	struct sc_reply reply = { 0 };
 	char accept[SC_HTTP_ACCEPT_TEXT];
 
-	if (!sc_span_is(head->method, "GET") || head->minor < 1 || !sc_http_lists(head, "connection", "upgrade")) {
-		sc_server_refuse(c, 400, NULL, "a WebSocket is opened by GET, HTTP/1.1 and Connection: Upgrade\n");
+	if (!sc_span_is(head->method, "GET") || head->minor < 1 ||
+	    !sc_http_lists(head, "connection", "upgrade")) {
+		sc_server_refuse(
+			c, 400, NULL,
+			"a WebSocket is opened by GET, HTTP/1.1 and Connection: Upgrade\n");
 		return;
 	}
 	if (!sc_span_is(sc_http_field(head, "sec-websocket-version"), "13")) {
@@ -182,17 +192,25 @@ void sc_server_request(struct sc_conn *c, size_t head_len)
 	int status = sc_http_parse(c->in.data, head_len, &head);
 
 	if (status != 0) {
-		sc_server_refuse(c, status, NULL, status == 431 ? "the request's head has too many fields\n" :
-				 status == 505 ? "only HTTP/1.1 is spoken here\n" : "the request's head is malformed\n");
+		sc_server_refuse(c, status, NULL,
+				 status == 431   ? "the request's head has too many fields\n"
+				 : status == 505 ? "only HTTP/1.1 is spoken here\n"
+						 : "the request's head is malformed\n");
 		return;
 	}
 	c->head_only = sc_span_is(head.method, "HEAD");
 	if (refuse_shape(c, &head))
 		return;
 	r = (struct sc_request){
-		.method = head.method, .target = head.target, .peer = c->peer, .tls = c->tls != NULL, .fields = &head,
-		.authorization = sc_http_field(&head, "authorization"), .origin = sc_http_field(&head, "origin"),
-		.host = sc_http_field(&head, "host"), .user_agent = sc_http_field(&head, "user-agent"),
+		.method = head.method,
+		.target = head.target,
+		.peer = c->peer,
+		.tls = c->tls != NULL,
+		.fields = &head,
+		.authorization = sc_http_field(&head, "authorization"),
+		.origin = sc_http_field(&head, "origin"),
+		.host = sc_http_field(&head, "host"),
+		.user_agent = sc_http_field(&head, "user-agent"),
 		.accept = sc_http_field(&head, "accept"),
 		.protocols = sc_http_field(&head, "sec-websocket-protocol"),
 		.last_event_id = sc_http_field(&head, "last-event-id"),

@@ -1,5 +1,6 @@
 /*
- * net/server_internal.h: what the parts of the server share: the server, its connections, TLS, compression.
+ * net/server_internal.h: what the parts of the server share: the server, its connections, TLS,
+ * compression.
  *
  * Owns      as net/server.h.
  * Units     bytes, ms and us as the names say.
@@ -7,9 +8,9 @@
  * Safety    the loop's thread.
  * Source    our own.
  *
- * server.c accepts, counts, stops. server_conn.c moves bytes: sockets, TLS, the order of what is written, time-outs.
- * server_http.c answers a request head. server_ws.c acts on frames. server_tls.c and server_deflate.c hide the
- * libraries.
+ * server.c accepts, counts, stops. server_conn.c moves bytes: sockets, TLS, the order of what is
+ * written, time-outs. server_http.c answers a request head. server_ws.c acts on frames.
+ * server_tls.c and server_deflate.c hide the libraries.
  */
 #ifndef SC_NET_SERVER_INTERNAL_H
 #define SC_NET_SERVER_INTERNAL_H
@@ -100,6 +101,7 @@ struct sc_server {
 	struct sc_inflate *inflate;
 	struct sc_server_stats stats;
 	uint64_t peak;                            /* connections, since memory was last given back */
+	int fd_limit;                             /* descriptors from here on are not for connections */
 	char *scratch, *plain;                    /* SC_CONN_SCRATCH each; plain with TLS only */
 	bool stopping;
 	struct sc_timer *grace;
@@ -121,7 +123,8 @@ void sc_conn_free(struct sc_conn *conn);
 void sc_conn_kick(struct sc_conn *conn);                 /* its turn comes */
 void sc_conn_kill(struct sc_conn *conn, int code);       /* dead, to be freed in its turn */
 void sc_conn_finish(struct sc_conn *conn);               /* send what is there, then linger, then end */
-void sc_conn_open(struct sc_conn *conn, enum sc_conn_state state); /* OPEN or STREAM: time-outs of that */
+/* OPEN or STREAM: time-outs of that */
+void sc_conn_open(struct sc_conn *conn, enum sc_conn_state state);
 void sc_conn_begin_close(struct sc_conn *conn);          /* code and reason are set; puts Close in order */
 
 /* server_http.c: a whole head is at the front of conn->in */
@@ -134,22 +137,27 @@ size_t sc_server_frames(struct sc_conn *conn, char *data, size_t len);
 /* server_tls.c: TLS in memory; the caller moves the bytes */
 struct sc_server_tls;
 struct sc_server_tls_conn;
-int sc_server_tls_new(const struct sc_server_options *options, struct sc_server_tls **ret_tls, struct sc_err *err);
+int sc_server_tls_new(const struct sc_server_options *options, struct sc_server_tls **ret_tls,
+		struct sc_err *err);
 void sc_server_tls_free(struct sc_server_tls *tls);
 struct sc_server_tls_conn *sc_server_tls_begin(struct sc_server_tls *tls);
 void sc_server_tls_end(struct sc_server_tls_conn *conn);
 int sc_server_tls_feed(struct sc_server_tls_conn *conn, const void *data, size_t len);
 /* >0 plain bytes; 0 none now; -1 failed or ended. *ret_end: by the peer's close_notify. */
-ssize_t sc_server_tls_read(struct sc_server_tls_conn *conn, void *ret_data, size_t size, bool *ret_end);
-int sc_server_tls_write(struct sc_server_tls_conn *conn, const void *data, size_t len); /* all of it */
+ssize_t sc_server_tls_read(struct sc_server_tls_conn *conn, void *ret_data, size_t size,
+		bool *ret_end);
+/* all of it */
+int sc_server_tls_write(struct sc_server_tls_conn *conn, const void *data, size_t len);
 bool sc_server_tls_ready(const struct sc_server_tls_conn *conn);          /* the handshake is over */
 size_t sc_server_tls_waiting(struct sc_server_tls_conn *conn, const char **ret_data);
 void sc_server_tls_sent(struct sc_server_tls_conn *conn, size_t len);
 void sc_server_tls_bye(struct sc_server_tls_conn *conn);
 
 /* server_deflate.c */
-/* The first offer that can be met. *ret_answer: the value for Sec-WebSocket-Extensions, at most 120 bytes. */
-struct sc_server_deflate *sc_server_deflate_agree(const struct sc_http_head *head, char ret_answer[128]);
+/* The first offer that can be met. *ret_answer: the value for Sec-WebSocket-Extensions, at most 120
+ * bytes. */
+struct sc_server_deflate *sc_server_deflate_agree(const struct sc_http_head *head,
+		char ret_answer[128]);
 void sc_server_deflate_free(struct sc_server_deflate *deflate);
 /* Payload of one compressed message, borrowed until the next call; NULL data: out of memory. */
 struct sc_span sc_server_deflate_message(struct sc_server_deflate *deflate, struct sc_span message);

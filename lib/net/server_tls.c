@@ -1,4 +1,5 @@
-/* net/server_tls.c: TLS between two memory buffers: no socket, no signal, no retry rules leave this file. */
+/* net/server_tls.c: TLS between two memory buffers: no socket, no signal, no retry rules leave this
+ * file. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 
 #include "base/file.h"
 #include "net/server_internal.h"
+#include "net/tls.h"
 
 struct sc_server_tls {
 	SSL_CTX *ctx;
@@ -21,23 +23,18 @@ struct sc_server_tls_conn {
 
 static int fail(struct sc_err *err, const char *kind, const char *path)
 {
-	unsigned long e = ERR_peek_last_error();
-	const char *reason = e ? ERR_reason_error_string(e) : NULL;
-
-	if (e && ERR_SYSTEM_ERROR(e))
-		reason = strerror(ERR_GET_REASON(e));
-	ERR_clear_error();
-	sc_err_set(err, SC_E_CONFIG, "cannot use TLS", "%s", reason ? reason : "the file holds nothing of use");
+	sc_err_set(err, SC_E_CONFIG, "cannot use TLS", "%s", sc_tls_reason());
 	return sc_err_on(err, kind, path);
 }
 
 static int load(SSL_CTX *ctx, const struct sc_server_options *o, struct sc_err *err)
 {
-	STACK_OF(X509_NAME) *names;
+	STACK_OF(X509_NAME) * names;
 
 	if (SSL_CTX_use_certificate_chain_file(ctx, o->cert) != 1)
 		return fail(err, "certificate", o->cert);
-	if (SSL_CTX_use_PrivateKey_file(ctx, o->key, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ctx) != 1)
+	if (SSL_CTX_use_PrivateKey_file(ctx, o->key, SSL_FILETYPE_PEM) != 1 ||
+	    SSL_CTX_check_private_key(ctx) != 1)
 		return fail(err, "key", o->key);
 	if (!o->client_ca)
 		return 0;
@@ -52,20 +49,21 @@ static int load(SSL_CTX *ctx, const struct sc_server_options *o, struct sc_err *
 }
 
 /* HTTP/1.1 is all we speak: a browser that would like h2 as well is told so. */
-static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
-		       unsigned in_len, void *arg)
+static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+		       const unsigned char *in, unsigned in_len, void *arg)
 {
 	static const unsigned char ours[] = "\x08http/1.1";
 
 	(void)ssl;
 	(void)arg;
-	if (SSL_select_next_proto((unsigned char **)out, out_len, ours, sizeof(ours) - 1, in, in_len) !=
-	    OPENSSL_NPN_NEGOTIATED)
+	if (SSL_select_next_proto((unsigned char **)out, out_len, ours, sizeof(ours) - 1, in,
+				  in_len) != OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_NOACK;
 	return SSL_TLSEXT_ERR_OK;
 }
 
-int sc_server_tls_new(const struct sc_server_options *options, struct sc_server_tls **ret_tls, struct sc_err *err)
+int sc_server_tls_new(const struct sc_server_options *options, struct sc_server_tls **ret_tls,
+		      struct sc_err *err)
 {
 	static const unsigned char id[] = "sc";
 	struct sc_server_tls *tls = sc_calloc(1, sizeof(*tls));

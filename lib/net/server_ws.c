@@ -26,7 +26,8 @@ static void got_close(struct sc_conn *c, const struct sc_frame *f)
 	}
 	c->by_peer = true;
 	c->code = f->close_code;
-	c->reason_len = (uint8_t)(f->payload.len < sizeof(c->reason) ? f->payload.len : sizeof(c->reason));
+	c->reason_len = (uint8_t)(f->payload.len < sizeof(c->reason) ? f->payload.len
+								     : sizeof(c->reason));
 	if (c->reason_len)
 		memcpy(c->reason, f->payload.data, c->reason_len);
 	sc_conn_begin_close(c);
@@ -35,7 +36,8 @@ static void got_close(struct sc_conn *c, const struct sc_frame *f)
 
 static void got_ping(struct sc_conn *c, struct sc_span payload)
 {
-	/* Only the last of several waiting pings is answered (RFC 6455, 5.5.3): a flood needs no memory. */
+	/* Only the last of several waiting pings is answered (RFC 6455, 5.5.3): a flood needs no
+	 * memory. */
 	c->pong_len = (uint8_t)payload.len;
 	if (payload.len)
 		memcpy(c->pong, payload.data, payload.len);
@@ -63,7 +65,8 @@ static void got_message(struct sc_conn *c, const struct sc_frame *f)
 	if (c->discard || !s->hooks.message)
 		return;
 	if (f->compressed) {
-		if (!s->inflate && sc_inflate_new(false, s->options.message_max_bytes, &s->inflate, &err) < 0) {
+		if (!s->inflate &&
+		    sc_inflate_new(false, s->options.message_max_bytes, &s->inflate, &err) < 0) {
 			fail(c, 1011, &err);
 			return;
 		}
@@ -75,7 +78,8 @@ static void got_message(struct sc_conn *c, const struct sc_frame *f)
 			return;
 		}
 		if (f->kind == SC_FRAME_TEXT && !sc_frame_utf8(data.data, data.len)) {
-			sc_err_set(&err, SC_E_PROTOCOL, "cannot read a message", "a text message is not UTF-8");
+			sc_err_set(&err, SC_E_PROTOCOL, "cannot read a message",
+				   "a text message is not UTF-8");
 			fail(c, 1007, &err);
 			return;
 		}
@@ -111,7 +115,8 @@ size_t sc_server_frames(struct sc_conn *c, char *data, size_t len)
 		else
 			got_message(c, &f);
 		/* A large message's memory is not kept for the next. */
-		if (c->reader.whole.cap > SC_CONN_OUT_BATCH && c->reader.message_kind == SC_FRAME_NONE)
+		if (c->reader.whole.cap > SC_CONN_OUT_BATCH &&
+		    c->reader.message_kind == SC_FRAME_NONE)
 			sc_bytes_done(&c->reader.whole);
 	}
 	return at;

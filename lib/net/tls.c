@@ -92,7 +92,7 @@ static void below_make(void)
 	BIO_meth_set_ctrl(below_method, below_ctrl);
 }
 
-static const char *library_reason(void)
+const char *sc_tls_reason(void)
 {
 	unsigned long e = ERR_peek_last_error(), first = ERR_peek_error();
 	const char *text = e ? ERR_reason_error_string(e) : NULL;
@@ -116,7 +116,7 @@ static int no_pass_phrase(char *ret_text, int size, int writing, void *arg)
 
 static int file_failed(struct sc_err *err, const char *kind, const char *path)
 {
-	sc_err_set(err, SC_E_CONFIG, "cannot use the", "%s", library_reason());
+	sc_err_set(err, SC_E_CONFIG, "cannot use the", "%s", sc_tls_reason());
 	sc_err_on(err, kind, path);
 	return sc_err_next(err, "give a PEM file that can be read, without a pass phrase");
 }
@@ -271,7 +271,7 @@ static int stopped(struct sc_tls *t, int rc, const char *tried, struct sc_err *e
 			err, "give the authority's PEM file with --ca, or the right name with "
 			     "--server-name");
 	}
-	return sc_err_set(err, SC_E_UNAVAILABLE, tried, "%s", library_reason());
+	return sc_err_set(err, SC_E_UNAVAILABLE, tried, "%s", sc_tls_reason());
 }
 
 int sc_tls_handshake(struct sc_tls *t, struct sc_err *err)

@@ -1,9 +1,11 @@
 /*
- * net/url.h: where a WebSocket is: ws://, wss:// (http:// and https:// are the same), ws+unix:/SOCKET:/TARGET.
+ * net/url.h: where a WebSocket is: ws://, wss:// (http:// and https:// are the same),
+ * ws+unix:/SOCKET:/TARGET.
  *
  * Owns      its texts, until sc_url_done; an all-zero struct is empty.
  * Units     none.
- * Errors    SC_E_USAGE, saying what part of the URL is refused (a password is never shown), SC_E_NOMEM.
+ * Errors    SC_E_USAGE, saying what part of the URL is refused (a password is never shown),
+ *           SC_E_NOMEM.
  * Safety    pure.
  * Source    RFC 3986, RFC 6455 section 3. The target's bytes are passed on exactly as given.
  */

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -134,8 +135,8 @@ static int open_hosts(struct sc_app *app, struct sc_err *err)
 
 static int put_ready(const struct sc_app *app, struct sc_bytes *out)
 {
-	int rc = sc_bytes_putf(out, "{\"event\":\"ready\",\"pid\":%ld,\"port\":%d,\"addresses\":[", (long)getpid(),
-			       sc_server_port(app->server));
+	int rc = sc_bytes_putf(out, "{\"event\":\"ready\",\"pid\":%ld,\"port\":%d,\"addresses\":[",
+			       (long)getpid(), sc_server_port(app->server));
 	const char *address;
 
 	for (size_t i = 0; rc == 0 && (address = sc_server_address(app->server, i)); i++) {
@@ -171,16 +172,32 @@ static int tell_ready(struct sc_app *app, struct sc_err *err)
 		/* the JSON line without its braces and newline is the message's fields */
 		line.data[line.len - 2] = 0;
 		for (size_t i = 0; (address = sc_server_address(app->server, i)); i++)
-			app->o->say(SC_NOTICE, i ? NULL : line.data + 1, "listening on %s, %zu stream%s", address,
-				    app->host_count, app->host_count == 1 ? "" : "s");
+			app->o->say(SC_NOTICE, i ? NULL : line.data + 1,
+				    "listening on %s, %zu stream%s", address, app->host_count,
+				    app->host_count == 1 ? "" : "s");
 	}
 	sc_bytes_done(&line);
 	return rc;
 }
 
+/* A client is a descriptor, and the usual limit is for programs that have few; failing that, fewer
+ * are served. */
+static void raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
 static int set_up(struct sc_app *app, struct sc_err *err)
 {
-	int rc = sc_loop_new(&app->loop, err);
+	int rc;
+
+	raise_limit();
+	rc = sc_loop_new(&app->loop, err);
 
 	if (rc == 0 && app->o->token_file)
 		rc = sc_tokens_open(app->o->token_file, &app->tokens, err);
@@ -195,7 +212,8 @@ static int set_up(struct sc_app *app, struct sc_err *err)
 	if (rc == 0)
 		rc = sc_loop_signal(app->loop, SIGHUP, on_reload, app, err);
 	if (rc == 0)
-		rc = sc_server_new(app->loop, &app->o->server, &sc_visit_hooks, app, &app->server, err);
+		rc = sc_server_new(app->loop, &app->o->server, &sc_visit_hooks, app, &app->server,
+				   err);
 	for (size_t i = 0; rc == 0 && i < app->host_count; i++)
 		rc = sc_host_start(&app->hosts[i], err);
 	if (rc == 0)

@@ -1,15 +1,18 @@
 /*
  * serve/app.h: what the files of this room share.
  *
- * Owns      the app owns its hosts, a host its stream, log and input; a visit belongs to its connection.
+ * Owns      the app owns its hosts, a host its stream, log and input; a visit belongs to its
+ *           connection.
  * Units     as serve/serve.h.
  * Errors    as serve/serve.h.
  * Safety    the loop's thread.
  * Source    our own.
  *
  * app      the server as a whole (app.c)
- * host     one stream and what feeds it: a log that is followed, or lines from standard input (host.c, input.c)
- * visit    one connection: a subscriber, a publisher, or server-sent events (visit.c, events.c, publish.c)
+ * host     one stream and what feeds it: a log that is followed, or lines from standard input
+ * (host.c, input.c)
+ * visit    one connection: a subscriber, a publisher, or server-sent events (visit.c, events.c,
+ * publish.c)
  */
 #ifndef SC_SERVE_APP_H
 #define SC_SERVE_APP_H
@@ -28,14 +31,16 @@ struct sc_host {
 	struct sc_app *app;
 	char name[SC_HOST_NAME_MAX + 1];
 	struct sc_stream *stream;
-	struct sc_log *log;              /* NULL: standard input */
+	struct sc_log *log; /* NULL: standard input */
 	struct sc_follow *follow;
-	struct sc_watch *watch;          /* of the log's changes or of standard input */
-	struct sc_timer *timer;          /* the next pump, or look at the input */
-	struct sc_writer *writer;        /* NULL: no publishers */
+	struct sc_watch *watch;   /* of the log's changes or of standard input */
+	struct sc_timer *timer;   /* the next pump, or look at the input */
+	bool starved;             /* it was told that there are no descriptors for the log */
+	struct sc_writer *writer; /* NULL: no publishers */
 	struct sc_wake *wake;
-	struct sc_bytes input, line;     /* standard input: what is not a whole line yet; a message made of one */
-	size_t input_at;                 /* lines before it were taken */
+	struct sc_bytes input,
+		line;    /* standard input: what is not a whole line yet; a message made of one */
+	size_t input_at; /* lines before it were taken */
 	bool input_ended;
 	int64_t input_ended_us;
 };
@@ -46,12 +51,12 @@ struct sc_app {
 	struct sc_server *server;
 	struct sc_host *hosts;
 	size_t host_count;
-	struct sc_span *names;           /* sorted, for refusals */
+	struct sc_span *names; /* sorted, for refusals */
 	struct sc_tokens *tokens;
 	struct sc_timer *tick;
 	unsigned ticks;
-	struct sc_visit *events;         /* all server-sent events, for their keepalive */
-	struct sc_bytes body;            /* of the answer that is being made */
+	struct sc_visit *events; /* all server-sent events, for their keepalive */
+	struct sc_bytes body;    /* of the answer that is being made */
 	int64_t started_us;
 	bool ending;
 	int signo;
@@ -63,7 +68,8 @@ struct sc_app {
 void sc_app_fail(struct sc_app *app, const struct sc_err *err);
 /* Nothing new; close everybody with this code; then the loop stops. */
 void sc_app_end(struct sc_app *app, int code, const char *reason);
-struct sc_host *sc_app_host(const struct sc_app *app, struct sc_span name); /* NULL: no such stream */
+struct sc_host *sc_app_host(const struct sc_app *app,
+			    struct sc_span name); /* NULL: no such stream */
 void sc_app_say(const struct sc_app *app, enum sc_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -80,16 +86,17 @@ enum sc_visit_kind { SC_VISIT_REFUSED, SC_VISIT_SUBSCRIBER, SC_VISIT_PUBLISHER, 
 struct sc_visit {
 	struct sc_app *app;
 	struct sc_conn *conn;
-	struct sc_host *host;            /* NULL when refused */
+	struct sc_host *host; /* NULL when refused */
 	enum sc_visit_kind kind;
 	struct sc_subscriber *subscriber;
 	struct sc_publisher *publisher;
-	struct sc_close close;           /* of a refusal */
-	struct sc_bytes out;             /* replies, events: what is not taken yet */
+	struct sc_close close; /* of a refusal */
+	struct sc_bytes out;   /* replies, events: what is not taken yet */
 	size_t out_at;
-	struct sc_timer *slow;           /* a subscriber that is dropped and takes nothing */
-	struct sc_visit *next, **link;   /* among the app's events */
-	bool ended;                      /* nothing follows what is in out */
+	struct sc_timer *slow;         /* a subscriber that is dropped and takes nothing */
+	struct sc_visit *next, **link; /* among the app's events */
+	bool ended;                    /* nothing follows what is in out */
+	bool queue_full; /* a publisher's frames are not read until the writer says resume */
 };
 
 /* The server's hooks; arg is the app. */
@@ -97,9 +104,11 @@ extern const struct sc_server_hooks sc_visit_hooks;
 /* The stream's hooks; arg is the visit. */
 void sc_visit_wake(void *arg);
 void sc_visit_dropped(void *arg);
-int sc_visit_new(struct sc_app *app, struct sc_conn *conn, enum sc_visit_kind kind, struct sc_visit **ret_visit);
+int sc_visit_new(struct sc_app *app, struct sc_conn *conn, enum sc_visit_kind kind,
+		 struct sc_visit **ret_visit);
 /* What a request may do (SC_MAY_ bits); 0 fills REPLY with the refusal. */
-unsigned sc_visit_allow(struct sc_app *app, const struct sc_request *request, struct sc_reply *reply);
+unsigned sc_visit_allow(struct sc_app *app, const struct sc_request *request,
+			struct sc_reply *reply);
 /* The rules for targets of this server. */
 struct sc_target_rules sc_visit_rules(const struct sc_app *app);
 
@@ -108,8 +117,10 @@ void sc_publish_message(struct sc_visit *visit, struct sc_span data);
 void sc_publish_writable(struct sc_visit *visit);
 void sc_publish_replies(struct sc_host *host); /* the writer has some */
 
-/* A stream asked for without a WebSocket: fills REPLY, takes the connection when it is a stream answer. */
-void sc_events_answer(struct sc_app *app, struct sc_conn *conn, const struct sc_request *request, struct sc_reply *reply);
+/* A stream asked for without a WebSocket: fills REPLY, takes the connection when it is a stream
+ * answer. */
+void sc_events_answer(struct sc_app *app, struct sc_conn *conn, const struct sc_request *request,
+		      struct sc_reply *reply);
 void sc_events_writable(struct sc_visit *visit);
 void sc_events_keep_alive(struct sc_app *app);
 

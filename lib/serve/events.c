@@ -6,15 +6,19 @@
 #include "wire/refusal.h"
 
 #define MESSAGES_MAX 512
+#define BATCH_BYTES (32u << 10) /* of events in one write */
 #define HEADERS "Cache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
 
 /* What is not taken waits; true: nothing waits. */
 static bool flush(struct sc_visit *v)
 {
 	if (v->out_at < v->out.len)
-		v->out_at += sc_conn_write_stream(v->conn, v->out.data + v->out_at, v->out.len - v->out_at);
+		v->out_at += sc_conn_write_stream(v->conn, v->out.data + v->out_at,
+						  v->out.len - v->out_at);
 	if (v->out_at < v->out.len)
 		return false;
+	if (v->out.cap > 2 * BATCH_BYTES) /* a long message: its memory is not kept */
+		sc_bytes_done(&v->out);
 	sc_bytes_clear(&v->out);
 	v->out_at = 0;
 	return true;
@@ -55,36 +59,46 @@ static void end(struct sc_visit *v)
 		sc_conn_want_write(v->conn);
 }
 
-void sc_events_writable(struct sc_visit *v)
+/* Events into `out`, as many as one write should have. */
+static enum sc_next gather(struct sc_visit *v, int *left)
 {
 	struct sc_err err;
 
-	if (!flush(v)) {
-		sc_conn_want_write(v->conn);
-		return;
-	}
-	if (v->ended) {
-		sc_conn_end_stream(v->conn);
-		return;
-	}
-	for (int i = 0; i < MESSAGES_MAX; i++) {
+	while (v->out.len < BATCH_BYTES && (*left)-- > 0) {
 		struct sc_delivery d;
 		enum sc_next next = sc_subscriber_message(v->subscriber, &d, &err);
 
-		if (next == SC_NEXT_IDLE)
+		if (next != SC_NEXT_DATA)
+			return next;
+		if (put_event(&v->out, &d) < 0) {
+			sc_conn_abort(v->conn);
+			return SC_NEXT_IDLE;
+		}
+		sc_subscriber_sent(v->subscriber);
+	}
+	return SC_NEXT_DATA;
+}
+
+void sc_events_writable(struct sc_visit *v)
+{
+	int left = MESSAGES_MAX;
+
+	while (flush(v)) {
+		enum sc_next next = SC_NEXT_AGAIN;
+
+		if (v->ended) {
+			sc_conn_end_stream(v->conn);
 			return;
+		}
+		if (left > 0)
+			next = gather(v, &left);
 		if (next == SC_NEXT_CLOSE) {
 			end(v);
 			return;
 		}
-		if (next == SC_NEXT_AGAIN)
-			break;
-		if (put_event(&v->out, &d) < 0) {
-			sc_conn_abort(v->conn);
+		if (next == SC_NEXT_IDLE && flush(v))
 			return;
-		}
-		sc_subscriber_sent(v->subscriber);
-		if (!flush(v))
+		if (next != SC_NEXT_DATA)
 			break;
 	}
 	sc_conn_want_write(v->conn);
@@ -93,7 +107,8 @@ void sc_events_writable(struct sc_visit *v)
 void sc_events_keep_alive(struct sc_app *app)
 {
 	for (struct sc_visit *v = app->events; v; v = v->next)
-		if (v->out_at == v->out.len && !v->ended && sc_bytes_puts(&v->out, ":\n\n") == 0 && !flush(v))
+		if (v->out_at == v->out.len && !v->ended && sc_bytes_puts(&v->out, ":\n\n") == 0 &&
+		    !flush(v))
 			sc_conn_want_write(v->conn);
 }
 
@@ -124,15 +139,16 @@ static void take_last_id(const struct sc_request *request, struct sc_target *tar
 {
 	uint64_t last;
 
-	if (!request->last_event_id.data || !sc_u64_parse(request->last_event_id, &last) || last == UINT64_MAX)
+	if (!request->last_event_id.data || !sc_u64_parse(request->last_event_id, &last) ||
+	    last == UINT64_MAX)
 		return;
 	target->has_offset = true;
 	target->offset = last + 1;
 	target->offset_digits[0] = 0;
 }
 
-static void attach(struct sc_app *app, struct sc_conn *conn, struct sc_host *host, const struct sc_target *target,
-		   struct sc_reply *reply)
+static void attach(struct sc_app *app, struct sc_conn *conn, struct sc_host *host,
+		   const struct sc_target *target, struct sc_reply *reply)
 {
 	struct sc_refusal refusal;
 	struct sc_visit *v;
@@ -165,7 +181,8 @@ static void attach(struct sc_app *app, struct sc_conn *conn, struct sc_host *hos
 	sc_conn_want_write(conn);
 }
 
-void sc_events_answer(struct sc_app *app, struct sc_conn *conn, const struct sc_request *request, struct sc_reply *reply)
+void sc_events_answer(struct sc_app *app, struct sc_conn *conn, const struct sc_request *request,
+		      struct sc_reply *reply)
 {
 	struct sc_target_rules rules = sc_visit_rules(app);
 	struct sc_target target;

@@ -1,4 +1,5 @@
 /* serve/host.c: one stream and what feeds it. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -6,6 +7,7 @@
 #include "serve/app.h"
 
 #define PUMP_BYTES (4u << 20) /* taken into the ring before the sockets get their turn */
+#define STARVED_MS 100        /* without descriptors: then it tries again */
 
 /* A name that no request target could spell is of no use. */
 static int check_name(const char *name, struct sc_err *err)
@@ -33,7 +35,8 @@ static int split_spec(const char *spec, char *ret_name, const char **ret_path, s
 	if (!equals || (slash && slash < equals)) {
 		*ret_path = spec;
 		if (!strcmp(spec, "-")) {
-			sc_err_set(err, SC_E_USAGE, "cannot serve standard input", "it has no name");
+			sc_err_set(err, SC_E_USAGE, "cannot serve standard input",
+				   "it has no name");
 			return sc_err_next(err, "name the stream: NAME=-");
 		}
 		if (sc_path_base(spec, ret_name, SC_HOST_NAME_MAX + 1) < 0) {
@@ -45,7 +48,8 @@ static int split_spec(const char *spec, char *ret_name, const char **ret_path, s
 	}
 	len = (size_t)(equals - spec);
 	if (len > SC_HOST_NAME_MAX) {
-		sc_err_set(err, SC_E_USAGE, "cannot serve", "its name is longer than %d bytes", SC_HOST_NAME_MAX);
+		sc_err_set(err, SC_E_USAGE, "cannot serve", "its name is longer than %d bytes",
+			   SC_HOST_NAME_MAX);
 		sc_err_on(err, "stream", spec);
 		return sc_err_next(err, "give the stream a shorter name");
 	}
@@ -59,8 +63,8 @@ static int check_input(struct sc_app *app, struct sc_err *err)
 {
 	for (size_t i = 0; i < app->host_count; i++)
 		if (!app->hosts[i].log) {
-			sc_err_set(err, SC_E_USAGE, "cannot serve standard input twice", "stream '%s' reads it already",
-				   app->hosts[i].name);
+			sc_err_set(err, SC_E_USAGE, "cannot serve standard input twice",
+				   "stream '%s' reads it already", app->hosts[i].name);
 			return sc_err_next(err, "name '-' once");
 		}
 	return 0;
@@ -96,6 +100,16 @@ static void pump(struct sc_host *host)
 	int wait_ms = 0;
 	int rc = sc_stream_pump(host->stream, PUMP_BYTES, &wait_ms, &err);
 
+	if (rc < 0 && (err.errnum == EMFILE || err.errnum == ENFILE)) {
+		/* It passes when clients leave, and a stream that is late is better than none. */
+		if (!host->starved)
+			sc_app_say(host->app, SC_WARNING, "stream '%s' waits: %s", host->name,
+				   err.reason);
+		host->starved = true;
+		sc_timer_start(host->timer, STARVED_MS);
+		return;
+	}
+	host->starved = false;
 	if (rc < 0) {
 		sc_app_fail(host->app, &err);
 		return;
@@ -158,8 +172,8 @@ int sc_host_start(struct sc_host *host, struct sc_err *err)
 	if (!host->log)
 		return sc_input_start(host, err);
 	if (sc_follow_fd(host->follow) >= 0)
-		rc = sc_watch_new(host->app->loop, sc_follow_fd(host->follow), SC_READABLE, on_change, host,
-				  &host->watch, err);
+		rc = sc_watch_new(host->app->loop, sc_follow_fd(host->follow), SC_READABLE,
+				  on_change, host, &host->watch, err);
 	sc_timer_start(host->timer, 0);
 	return rc;
 }

@@ -13,7 +13,8 @@
 
 static void on_input(void *arg, int events);
 
-/* Without room the input is not watched at all: a writer that has left would be told again and again. */
+/* Without room the input is not watched at all: a writer that has left would be told again and
+ * again. */
 static int watch_input(struct sc_host *host, bool on, struct sc_err *err)
 {
 	if (!on) {
@@ -23,7 +24,8 @@ static int watch_input(struct sc_host *host, bool on, struct sc_err *err)
 	}
 	if (host->watch)
 		return 0;
-	return sc_watch_new(host->app->loop, STDIN_FILENO, SC_READABLE, on_input, host, &host->watch, err);
+	return sc_watch_new(host->app->loop, STDIN_FILENO, SC_READABLE, on_input, host,
+			    &host->watch, err);
 }
 
 /* A line is a row, a line [offset,row] of another program, or any other text, which is wrapped. */
@@ -47,7 +49,8 @@ static int add_line(struct sc_host *host, struct sc_span text, struct sc_err *er
 		char words[1200];
 
 		sc_err_line(err, words, sizeof(words));
-		sc_app_say(host->app, SC_WARNING, "a line of standard input was left out: %s", words);
+		sc_app_say(host->app, SC_WARNING, "a line of standard input was left out: %s",
+			   words);
 		return 0;
 	}
 	return rc;
@@ -83,7 +86,8 @@ static int take_lines(struct sc_host *host, struct sc_err *err)
 	}
 }
 
-/* The input has ended and its lines are in the stream: once everybody has them the stream ends, and so does a server that has no other. */
+/* The input has ended and its lines are in the stream: once everybody has them the stream ends, and
+ * so does a server that has no other. */
 static void finish(struct sc_host *host)
 {
 	struct sc_stream_stats stats;
@@ -131,7 +135,8 @@ static int read_some(struct sc_host *host, struct sc_err *err)
 /* A line longer than any message may be is not collected for ever. */
 static int check_length(struct sc_host *host, struct sc_err *err)
 {
-	uint64_t limit = host->app->o->stream.message_max ? host->app->o->stream.message_max : SC_MESSAGE_STANDARD;
+	uint64_t limit = host->app->o->stream.message_max ? host->app->o->stream.message_max
+							  : SC_MESSAGE_STANDARD;
 	size_t left = host->input.len - host->input_at;
 
 	if (left <= limit + READ_BYTES || memchr(host->input.data + host->input_at, '\n', left))

@@ -4,6 +4,18 @@
 #include "serve/app.h"
 #include "wire/head.h"
 
+#define REPLIES_MAX \
+	(256u << 10) /* that wait for a publisher: one that takes none is not read from */
+
+/* Its frames are read while the writer has room for them, and while it takes the replies. */
+static void set_pace(struct sc_visit *v)
+{
+	if (v->queue_full || v->out.len - v->out_at > REPLIES_MAX)
+		sc_conn_pause(v->conn);
+	else
+		sc_conn_resume(v->conn);
+}
+
 /* What waits goes out first; what is not taken waits. */
 static void flush(struct sc_visit *v)
 {
@@ -28,7 +40,7 @@ static void break_off(struct sc_visit *v)
 	sc_conn_close(v->conn, SC_CLOSE_FAILED, SC_SPAN("the server failed"));
 }
 
-/* One reply, as a frame behind those that wait. At most SC_WRITER_FRAMES_MAX are ever outstanding. */
+/* One reply, as a frame behind those that wait. */
 static void reply(struct sc_visit *v, struct sc_span text)
 {
 	unsigned char head[SC_HEAD_MAX];
@@ -38,11 +50,13 @@ static void reply(struct sc_visit *v, struct sc_span text)
 		sc_bytes_drop(&v->out, v->out_at);
 		v->out_at = 0;
 	}
-	if (sc_bytes_put(&v->out, head, head_len) < 0 || sc_bytes_put(&v->out, text.data, text.len) < 0) {
+	if (sc_bytes_put(&v->out, head, head_len) < 0 ||
+	    sc_bytes_put(&v->out, text.data, text.len) < 0) {
 		break_off(v);
 		return;
 	}
 	flush(v);
+	set_pace(v);
 }
 
 void sc_publish_open(struct sc_visit *v)
@@ -66,10 +80,11 @@ void sc_publish_message(struct sc_visit *v, struct sc_span data)
 
 	if (v->publisher) {
 		rc = sc_publisher_frame(v->publisher, data, &err);
+		v->queue_full = rc == 1;
 		if (rc < 0)
 			break_off(v);
-		else if (rc == 1)
-			sc_conn_pause(v->conn);
+		else
+			set_pace(v);
 		return;
 	}
 	/* no log: nothing to wait for */
@@ -84,6 +99,7 @@ void sc_publish_message(struct sc_visit *v, struct sc_span data)
 void sc_publish_writable(struct sc_visit *v)
 {
 	flush(v);
+	set_pace(v);
 }
 
 void sc_publish_replies(struct sc_host *host)
@@ -97,7 +113,9 @@ void sc_publish_replies(struct sc_host *host)
 			reply(v, r.text);
 		else if (!r.resume) /* no memory for a reply: the publisher must not wait for it */
 			break_off(v);
-		if (r.resume)
-			sc_conn_resume(v->conn);
+		if (r.resume) {
+			v->queue_full = false;
+			set_pace(v);
+		}
 	}
 }

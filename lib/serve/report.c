@@ -24,7 +24,8 @@ static void put_json(struct text *t, const char *text)
 }
 
 /* A label's value: backslash, quote and newline are escaped, which a JSON string does as well. */
-static void put_metric(struct text *t, const char *name, const char *stream, const char *more, uint64_t value)
+static void put_metric(struct text *t, const char *name, const char *stream, const char *more,
+		       uint64_t value)
 {
 	PUT(t, "sc_%s{stream=", name);
 	put_json(t, stream);
@@ -44,23 +45,28 @@ struct stream_metric {
 #define OF(member) offsetof(struct sc_stream_stats, member)
 static const struct stream_metric stream_metrics[] = {
 	{ "stream_subscribers", "gauge", "Subscribers connected now.", "", OF(subscribers) },
-	{ "stream_replaying", "gauge", "Subscribers that read the log, not the ring.", "", OF(replaying) },
-	{ "stream_backlog_max_messages", "gauge", "Messages that the slowest live subscriber is behind.", "",
-	  OF(backlog_max) },
+	{ "stream_replaying", "gauge", "Subscribers that read the log, not the ring.", "",
+	  OF(replaying) },
+	{ "stream_backlog_max_messages", "gauge",
+	  "Messages that the slowest live subscriber is behind.", "", OF(backlog_max) },
 	{ "stream_lag_rows", "gauge", "Rows committed and not yet in the ring.", "", OF(lag_rows) },
-	{ "stream_first_offset", "gauge", "First offset that can be replayed.", "", OF(first_offset) },
+	{ "stream_first_offset", "gauge", "First offset that can be replayed.", "",
+	  OF(first_offset) },
 	{ "stream_end_offset", "gauge", "Offset that the next row will get.", "", OF(end_offset) },
-	{ "stream_messages_in_total", "counter", "Messages taken into the ring.", "", OF(messages_in) },
+	{ "stream_messages_in_total", "counter", "Messages taken into the ring.", "",
+	  OF(messages_in) },
 	{ "stream_bytes_in_total", "counter", "Bytes taken into the ring.", "", OF(bytes_in) },
-	{ "stream_messages_out_total", "counter", "Messages sent to subscribers.", "", OF(messages_out) },
-	{ "stream_bytes_out_total", "counter", "Bytes of frames sent to subscribers.", "", OF(bytes_out) },
+	{ "stream_messages_out_total", "counter", "Messages sent to subscribers.", "",
+	  OF(messages_out) },
+	{ "stream_bytes_out_total", "counter", "Bytes of frames sent to subscribers.", "",
+	  OF(bytes_out) },
 	{ "stream_attached_total", "counter", "Subscribers accepted.", "", OF(attached) },
-	{ "stream_dropped_total", "counter", "Subscribers dropped, by reason.", ",reason=\"too_slow\"",
-	  OF(dropped_slow) },
+	{ "stream_dropped_total", "counter", "Subscribers dropped, by reason.",
+	  ",reason=\"too_slow\"", OF(dropped_slow) },
 	{ "stream_dropped_total", NULL, NULL, ",reason=\"evicted\"", OF(dropped_evicted) },
 	{ "stream_dropped_total", NULL, NULL, ",reason=\"failed\"", OF(dropped_failed) },
-	{ "stream_refused_total", "counter", "Subscribers refused, by reason.", ",why=\"not_durable\"",
-	  OF(refused[SC_WHY_NOT_DURABLE]) },
+	{ "stream_refused_total", "counter", "Subscribers refused, by reason.",
+	  ",why=\"not_durable\"", OF(refused[SC_WHY_NOT_DURABLE]) },
 	{ "stream_refused_total", NULL, NULL, ",why=\"evicted\"", OF(refused[SC_WHY_EVICTED]) },
 	{ "stream_refused_total", NULL, NULL, ",why=\"ahead\"", OF(refused[SC_WHY_AHEAD]) },
 	{ "stream_refused_total", NULL, NULL, ",why=\"too_old\"", OF(refused[SC_WHY_TOO_OLD]) },
@@ -109,7 +115,10 @@ int sc_report_metrics(struct sc_app *app, struct sc_bytes *out)
 {
 	struct text t = { out, 0 };
 	struct sc_server_stats s;
-	struct { const char *name, *type, *help; uint64_t value; } list[] = {
+	struct {
+		const char *name, *type, *help;
+		uint64_t value;
+	} list[] = {
 		{ "connections", "gauge", "Sockets open now.", 0 },
 		{ "clients", "gauge", "WebSockets and event streams open now.", 0 },
 		{ "accepted_total", "counter", "Sockets accepted.", 0 },
@@ -119,18 +128,22 @@ int sc_report_metrics(struct sc_app *app, struct sc_bytes *out)
 		{ "refused_origin_total", "counter", "Requests refused for their origin.", 0 },
 		{ "bad_requests_total", "counter", "Requests that were none.", 0 },
 		{ "handshake_timeouts_total", "counter", "Connections too slow to ask.", 0 },
-		{ "protocol_errors_total", "counter", "WebSockets closed for a fault of the peer.", 0 },
+		{ "protocol_errors_total", "counter", "WebSockets closed for a fault of the peer.",
+		  0 },
 		{ "keepalive_drops_total", "counter", "WebSockets closed for want of a pong.", 0 },
 		{ "bytes_in_total", "counter", "Bytes received.", 0 },
 		{ "bytes_out_total", "counter", "Bytes sent.", 0 },
 	};
 
 	sc_server_stats(app->server, &s);
-	uint64_t values[] = { s.connections, s.clients, s.accepted, s.opened, s.refused_limit, s.refused_auth,
-			      s.refused_origin, s.bad_requests, s.handshake_timeouts, s.protocol_errors,
-			      s.keepalive_drops, s.bytes_in, s.bytes_out };
+	uint64_t values[] = { s.connections,     s.clients,         s.accepted,
+			      s.opened,          s.refused_limit,   s.refused_auth,
+			      s.refused_origin,  s.bad_requests,    s.handshake_timeouts,
+			      s.protocol_errors, s.keepalive_drops, s.bytes_in,
+			      s.bytes_out };
 
-	_Static_assert(sizeof(values) / sizeof(values[0]) == sizeof(list) / sizeof(list[0]), "one value each");
+	_Static_assert(sizeof(values) / sizeof(values[0]) == sizeof(list) / sizeof(list[0]),
+		       "one value each");
 	head(&t, "build_info", "gauge", "The program's version.");
 	PUT(&t, "sc_build_info{version=\"%s\"} 1\n", sc_version());
 	head(&t, "uptime_seconds", "gauge", "Seconds since the start.");
@@ -180,7 +193,9 @@ int sc_report_stats(struct sc_app *app, struct sc_bytes *out)
 		put_seconds(&t, "last_send_age_s", s.last_send_us ? now_us - s.last_send_us : 0);
 		if (s.durable)
 			PUT(&t, ",\"first_offset\":%llu", (unsigned long long)s.first_offset);
-		PUT(&t, ",\"replaying\":%llu,\"backlog_max\":%llu,\"lag_rows\":%llu,\"messages_in\":%llu",
+		PUT(&t,
+		    ",\"replaying\":%llu,\"backlog_max\":%llu,\"lag_rows\":%llu,\"messages_in\":%"
+		    "llu",
 		    (unsigned long long)s.replaying, (unsigned long long)s.backlog_max,
 		    (unsigned long long)s.lag_rows, (unsigned long long)s.messages_in);
 		PUT(&t, ",\"messages_out\":%llu,\"bytes_out\":%llu,\"dropped_slow\":%llu}",
@@ -195,11 +210,20 @@ static void put_html(struct text *t, const char *text)
 {
 	for (const char *p = text; *p && t->rc == 0; p++)
 		switch (*p) {
-		case '<': t->rc = sc_bytes_puts(t->out, "&lt;"); break;
-		case '>': t->rc = sc_bytes_puts(t->out, "&gt;"); break;
-		case '&': t->rc = sc_bytes_puts(t->out, "&amp;"); break;
-		case '"': t->rc = sc_bytes_puts(t->out, "&quot;"); break;
-		default: t->rc = sc_bytes_putc(t->out, *p);
+		case '<':
+			t->rc = sc_bytes_puts(t->out, "&lt;");
+			break;
+		case '>':
+			t->rc = sc_bytes_puts(t->out, "&gt;");
+			break;
+		case '&':
+			t->rc = sc_bytes_puts(t->out, "&amp;");
+			break;
+		case '"':
+			t->rc = sc_bytes_puts(t->out, "&quot;");
+			break;
+		default:
+			t->rc = sc_bytes_putc(t->out, *p);
 		}
 }
 
@@ -209,13 +233,18 @@ int sc_report_page(struct sc_app *app, struct sc_bytes *out)
 	char now[SC_TIME_TEXT];
 
 	sc_time_text(sc_wall_us(), now);
-	PUT(&t, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>sc-serve</title>\n"
-		"<meta http-equiv=\"refresh\" content=\"5\">\n"
-		"<style>body{font:14px/1.5 system-ui,sans-serif;margin:2em}table{border-collapse:collapse}"
-		"td,th{padding:.3em .9em;border-bottom:1px solid #ccc;text-align:right}"
-		"td:first-child,th:first-child{text-align:left}</style></head>\n"
-		"<body><h1>sc-serve %s</h1>\n<table><tr><th>stream</th><th>first offset</th><th>next offset</th>"
-		"<th>subscribers</th><th>replaying</th><th>backlog</th><th>sent</th><th>dropped</th></tr>\n",
+	PUT(&t,
+	    "<!doctype html>\n<html lang=\"en\"><head><meta "
+	    "charset=\"utf-8\"><title>sc-serve</title>\n"
+	    "<meta http-equiv=\"refresh\" content=\"5\">\n"
+	    "<style>body{font:14px/1.5 "
+	    "system-ui,sans-serif;margin:2em}table{border-collapse:collapse}"
+	    "td,th{padding:.3em .9em;border-bottom:1px solid #ccc;text-align:right}"
+	    "td:first-child,th:first-child{text-align:left}</style></head>\n"
+	    "<body><h1>sc-serve %s</h1>\n<table><tr><th>stream</th><th>first offset</th><th>next "
+	    "offset</th>"
+	    "<th>subscribers</th><th>replaying</th><th>backlog</th><th>sent</th><th>dropped</th></"
+	    "tr>\n",
 	    sc_version());
 	for (size_t i = 0; i < app->host_count; i++) {
 		struct sc_stream_stats s;
@@ -226,8 +255,8 @@ int sc_report_page(struct sc_app *app, struct sc_bytes *out)
 		PUT(&t, "<tr><td>/");
 		put_html(&t, app->hosts[i].name);
 		if (s.durable)
-			PUT(&t, "</td><td>%llu</td><td>%llu</td>", (unsigned long long)s.first_offset,
-			    (unsigned long long)s.end_offset);
+			PUT(&t, "</td><td>%llu</td><td>%llu</td>",
+			    (unsigned long long)s.first_offset, (unsigned long long)s.end_offset);
 		else
 			PUT(&t, "</td><td>&ndash;</td><td>&ndash;</td>");
 		PUT(&t, "<td>%llu</td><td>%llu</td><td>%llu</td><td>%llu</td><td>%llu</td></tr>\n",
@@ -235,8 +264,10 @@ int sc_report_page(struct sc_app *app, struct sc_bytes *out)
 		    (unsigned long long)s.backlog_max, (unsigned long long)s.messages_out,
 		    (unsigned long long)s.dropped_slow);
 	}
-	PUT(&t, "</table>\n<p>%s &middot; <a href=\"/stats\">stats</a> &middot; <a href=\"/metrics\">metrics</a> &middot; "
-		"<a href=\"/healthz\">health</a></p></body></html>\n",
+	PUT(&t,
+	    "</table>\n<p>%s &middot; <a href=\"/stats\">stats</a> &middot; <a "
+	    "href=\"/metrics\">metrics</a> &middot; "
+	    "<a href=\"/healthz\">health</a></p></body></html>\n",
 	    now);
 	return t.rc;
 }

@@ -19,7 +19,7 @@ struct token {
 
 struct sc_tokens {
 	char *path;
-	struct sc_bytes file;    /* tokens point into it */
+	struct sc_bytes file; /* tokens point into it */
 	struct token *list;
 	size_t count;
 	struct stat seen;
@@ -49,7 +49,8 @@ static struct sc_span take_word(struct sc_span *line)
 
 static int parse_line(struct sc_span line, struct token *ret_token, const char **ret_reason)
 {
-	struct sc_span first = take_word(&line), second = take_word(&line), third = take_word(&line);
+	struct sc_span first = take_word(&line), second = take_word(&line),
+		       third = take_word(&line);
 
 	*ret_token = (struct token){ first, SC_MAY_READ | SC_MAY_PUBLISH };
 	if (second.len > 0) {
@@ -68,7 +69,8 @@ static int parse_line(struct sc_span line, struct token *ret_token, const char *
 		return -1;
 	}
 	for (size_t i = 0; i < ret_token->text.len; i++)
-		if ((unsigned char)ret_token->text.data[i] < 0x21 || (unsigned char)ret_token->text.data[i] > 0x7e) {
+		if ((unsigned char)ret_token->text.data[i] < 0x21 ||
+		    (unsigned char)ret_token->text.data[i] > 0x7e) {
 			*ret_reason = "a token is made of printable ASCII characters";
 			return -1;
 		}
@@ -164,8 +166,9 @@ int sc_tokens_refresh(struct sc_tokens *t, struct sc_err *err)
 	struct stat now;
 	int rc;
 
-	if (stat(t->path, &now) == 0 && now.st_ino == t->seen.st_ino && now.st_size == t->seen.st_size &&
-	    now.st_mtim.tv_sec == t->seen.st_mtim.tv_sec && now.st_mtim.tv_nsec == t->seen.st_mtim.tv_nsec)
+	if (stat(t->path, &now) == 0 && now.st_ino == t->seen.st_ino &&
+	    now.st_size == t->seen.st_size && now.st_mtim.tv_sec == t->seen.st_mtim.tv_sec &&
+	    now.st_mtim.tv_nsec == t->seen.st_mtim.tv_nsec)
 		return 0;
 	rc = load(&fresh, err);
 	if (rc < 0) {
@@ -214,7 +217,8 @@ unsigned sc_tokens_allow(const struct sc_tokens *t, struct sc_span authorization
 	sc_bytes_init(&plain, CREDENTIALS_MAX);
 	if (sc_base64_get(&plain, value) == 0 && plain.len > 0 &&
 	    (colon = memchr(plain.data, ':', plain.len)))
-		may = allow_token(t, sc_span(colon + 1, plain.len - (size_t)(colon + 1 - plain.data)));
+		may = allow_token(t,
+				  sc_span(colon + 1, plain.len - (size_t)(colon + 1 - plain.data)));
 	sc_bytes_done(&plain);
 	return may;
 }

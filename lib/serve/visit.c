@@ -1,14 +1,15 @@
 /* serve/visit.c: one connection: who it is, what it wants, what it gets. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
 #include "base/file.h"
 #include "serve/app.h"
 #include "wire/refusal.h"
 
-#define RUNS_MAX 8         /* runs of frames to one subscriber before the others get their turn */
-#define MESSAGES_MAX 512   /* the same where each message is written by itself */
-#define SLOW_MS 10000      /* a dropped subscriber may take what was sent before for so long */
+#define RUNS_MAX 8       /* runs of frames to one subscriber before the others get their turn */
+#define MESSAGES_MAX 512 /* the same where each message is written by itself */
+#define SLOW_MS 10000    /* a dropped subscriber may take what was sent before for so long */
 
 struct sc_target_rules sc_visit_rules(const struct sc_app *app)
 {
@@ -16,7 +17,8 @@ struct sc_target_rules sc_visit_rules(const struct sc_app *app)
 					 .publish = app->o->stream.publish };
 }
 
-unsigned sc_visit_allow(struct sc_app *app, const struct sc_request *request, struct sc_reply *reply)
+unsigned sc_visit_allow(struct sc_app *app, const struct sc_request *request,
+			struct sc_reply *reply)
 {
 	struct sc_err err;
 	unsigned may;
@@ -29,17 +31,21 @@ unsigned sc_visit_allow(struct sc_app *app, const struct sc_request *request, st
 		sc_err_line(&err, line, sizeof(line));
 		sc_app_say(app, SC_WARNING, "%s; the old tokens stay", line);
 	}
-	may = request->authorization.data ? sc_tokens_allow(app->tokens, request->authorization) : 0;
+	may = request->authorization.data ? sc_tokens_allow(app->tokens, request->authorization)
+					  : 0;
 	if (may)
 		return may;
 	reply->status = 401;
-	reply->fields = "WWW-Authenticate: Bearer realm=\"sc-serve\"\r\nWWW-Authenticate: Basic realm=\"sc-serve\"\r\n";
-	reply->body = request->authorization.data ? SC_SPAN("the token is not known here\n") :
-		      SC_SPAN("a token is needed: Authorization: Bearer TOKEN\n");
+	reply->fields = "WWW-Authenticate: Bearer realm=\"sc-serve\"\r\nWWW-Authenticate: Basic "
+			"realm=\"sc-serve\"\r\n";
+	reply->body = request->authorization.data
+			      ? SC_SPAN("the token is not known here\n")
+			      : SC_SPAN("a token is needed: Authorization: Bearer TOKEN\n");
 	return 0;
 }
 
-int sc_visit_new(struct sc_app *app, struct sc_conn *conn, enum sc_visit_kind kind, struct sc_visit **ret_visit)
+int sc_visit_new(struct sc_app *app, struct sc_conn *conn, enum sc_visit_kind kind,
+		 struct sc_visit **ret_visit)
 {
 	struct sc_visit *v = sc_calloc(1, sizeof(*v));
 
@@ -70,7 +76,8 @@ static void break_off(struct sc_visit *v, const struct sc_err *err)
 	sc_app_say(v->app, SC_WARNING, "%s was cut off: %s", sc_conn_peer(v->conn), line);
 	v->kind = SC_VISIT_REFUSED;
 	v->close.code = SC_CLOSE_FAILED;
-	v->close.len = (size_t)snprintf(v->close.reason, sizeof(v->close.reason), "the server failed");
+	v->close.len = (size_t)snprintf(v->close.reason, sizeof(v->close.reason),
+					"the server failed");
 }
 
 static void subscribe(struct sc_visit *v, const struct sc_target *target)
@@ -92,14 +99,14 @@ static void publish(struct sc_visit *v, const struct sc_target *target)
 	struct sc_err err;
 
 	v->kind = SC_VISIT_PUBLISHER;
-	if (v->host->writer && sc_publisher_new(v->host->writer, target->producer, target->epoch, v, &v->publisher,
-						&err) < 0)
+	if (v->host->writer && sc_publisher_new(v->host->writer, target->producer, target->epoch, v,
+						&v->publisher, &err) < 0)
 		break_off(v, &err);
 }
 
 /* The missing stream is told before anything else about the target. */
-static void decide(struct sc_visit *v, const struct sc_target *target, int parsed, const struct sc_refusal *refusal,
-		   const struct sc_err *err)
+static void decide(struct sc_visit *v, const struct sc_target *target, int parsed,
+		   const struct sc_refusal *refusal, const struct sc_err *err)
 {
 	struct sc_refusal missing;
 
@@ -123,7 +130,8 @@ static void decide(struct sc_visit *v, const struct sc_target *target, int parse
 	}
 }
 
-static void on_upgrade(void *arg, struct sc_conn *conn, const struct sc_request *request, struct sc_reply *reply)
+static void on_upgrade(void *arg, struct sc_conn *conn, const struct sc_request *request,
+		       struct sc_reply *reply)
 {
 	struct sc_app *app = arg;
 	unsigned may = sc_visit_allow(app, request, reply);
@@ -139,8 +147,8 @@ static void on_upgrade(void *arg, struct sc_conn *conn, const struct sc_request 
 	parsed = sc_target_parse(request->target, &rules, &target, &refusal, &err);
 	if (parsed == 0 && !(may & (target.publish ? SC_MAY_PUBLISH : SC_MAY_READ))) {
 		reply->status = 403;
-		reply->body = target.publish ? SC_SPAN("this token may not publish\n") :
-			      SC_SPAN("this token may not read\n");
+		reply->body = target.publish ? SC_SPAN("this token may not publish\n")
+					     : SC_SPAN("this token may not read\n");
 	} else if (sc_visit_new(app, conn, SC_VISIT_REFUSED, &v) < 0) {
 		reply->status = 503;
 	} else {
@@ -164,8 +172,8 @@ static void on_open(void *arg, struct sc_conn *conn)
 		break;
 	default:
 		sc_conn_discard(conn);
-		sc_app_say(v->app, SC_INFO, "%s was refused: %d %.*s", sc_conn_peer(conn), v->close.code,
-			   (int)v->close.len, v->close.reason);
+		sc_app_say(v->app, SC_INFO, "%s was refused: %d %.*s", sc_conn_peer(conn),
+			   v->close.code, (int)v->close.len, v->close.reason);
 		sc_conn_close(conn, v->close.code, sc_span(v->close.reason, v->close.len));
 	}
 }
@@ -190,8 +198,8 @@ static void close_subscriber(struct sc_visit *v, const struct sc_err *err)
 		sc_err_line(err, line, sizeof(line));
 		sc_app_say(v->app, SC_WARNING, "%s was cut off: %s", sc_conn_peer(v->conn), line);
 	} else {
-		sc_app_say(v->app, SC_INFO, "%s is closed: %d %.*s", sc_conn_peer(v->conn), c->code, (int)c->len,
-			   c->reason);
+		sc_app_say(v->app, SC_INFO, "%s is closed: %d %.*s", sc_conn_peer(v->conn), c->code,
+			   (int)c->len, c->reason);
 	}
 	sc_conn_close(v->conn, c->code, sc_span(c->reason, c->len));
 }
@@ -204,7 +212,8 @@ static void write_frames(struct sc_visit *v)
 	sc_err_clear(&err);
 	for (int run = 0; run < RUNS_MAX; run++) {
 		struct sc_span frames;
-		enum sc_next next = sc_subscriber_next(v->subscriber, SC_SUBSCRIBER_RUN, &frames, &err);
+		enum sc_next next = sc_subscriber_next(v->subscriber, SC_SUBSCRIBER_RUN, &frames,
+						       &err);
 		size_t taken;
 
 		if (next == SC_NEXT_IDLE)
@@ -271,7 +280,8 @@ static void on_writable(void *arg, struct sc_conn *conn)
 	}
 }
 
-static void on_closed(void *arg, struct sc_conn *conn, int code, struct sc_span reason, bool by_peer)
+static void on_closed(void *arg, struct sc_conn *conn, int code, struct sc_span reason,
+		      bool by_peer)
 {
 	struct sc_visit *v = sc_conn_user(conn);
 
@@ -279,7 +289,8 @@ static void on_closed(void *arg, struct sc_conn *conn, int code, struct sc_span 
 	(void)reason;
 	if (!v)
 		return;
-	sc_app_say(v->app, SC_DEBUG, "%s left: %d%s", sc_conn_peer(conn), code, by_peer ? " (it closed)" : "");
+	sc_app_say(v->app, SC_DEBUG, "%s left: %d%s", sc_conn_peer(conn), code,
+		   by_peer ? " (it closed)" : "");
 	sc_subscriber_free(v->subscriber);
 	sc_publisher_free(v->publisher);
 	sc_timer_free(v->slow);
@@ -312,23 +323,39 @@ void sc_visit_dropped(void *arg)
 		sc_timer_start(v->slow, SLOW_MS);
 }
 
+/* The path of a target, which may be a whole URL (RFC 9112, 3.2.2). */
+static struct sc_span path_of(struct sc_span target)
+{
+	size_t at = 0, end;
+
+	if (target.len >= 7 && !strncasecmp(target.data, "http://", 7))
+		at = 7;
+	else if (target.len >= 8 && !strncasecmp(target.data, "https://", 8))
+		at = 8;
+	while (at && at < target.len && !memchr("/?#", target.data[at], 3))
+		at++;
+	for (end = at; end < target.len && target.data[end] != '?';)
+		end++;
+	return end == at && at ? SC_SPAN("/") : sc_span(target.data + at, end - at);
+}
+
 /* Small answers, and a stream for those without a WebSocket. */
-static void on_http(void *arg, struct sc_conn *conn, const struct sc_request *request, struct sc_reply *reply)
+static void on_http(void *arg, struct sc_conn *conn, const struct sc_request *request,
+		    struct sc_reply *reply)
 {
 	struct sc_app *app = arg;
 	struct sc_bytes *body = &app->body; /* borrowed by the server until this returns */
-	struct sc_span path = request->target;
-	const char *question = memchr(path.data, '?', path.len);
+	struct sc_span path = path_of(request->target);
 	bool wants_events = request->accept.data &&
-			    memmem(request->accept.data, request->accept.len, "text/event-stream", 17) != NULL;
+			    memmem(request->accept.data, request->accept.len, "text/event-stream",
+				   17) != NULL;
 	int rc = 0;
 
-	if (question)
-		path.len = (size_t)(question - path.data);
 	if (sc_span_is(path, "/healthz")) { /* for machines that watch: no token */
 		reply->status = app->ending ? 503 : 200;
 		reply->type = "application/json";
-		reply->body = app->ending ? SC_SPAN("{\"status\":\"ending\"}\n") : SC_SPAN("{\"status\":\"ok\"}\n");
+		reply->body = app->ending ? SC_SPAN("{\"status\":\"ending\"}\n")
+					  : SC_SPAN("{\"status\":\"ok\"}\n");
 		return;
 	}
 	if (!(sc_visit_allow(app, request, reply) & SC_MAY_READ)) {
@@ -358,6 +385,10 @@ static void on_http(void *arg, struct sc_conn *conn, const struct sc_request *re
 }
 
 const struct sc_server_hooks sc_visit_hooks = {
-	.upgrade = on_upgrade, .open = on_open, .message = on_message, .writable = on_writable,
-	.closed = on_closed, .http = on_http,
+	.upgrade = on_upgrade,
+	.open = on_open,
+	.message = on_message,
+	.writable = on_writable,
+	.closed = on_closed,
+	.http = on_http,
 };

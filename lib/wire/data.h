@@ -25,7 +25,8 @@ struct sc_data {
 	bool newlines;           /* msg holds LF or CR between its tokens: sc_json_put_line */
 };
 
-/* Zeroed at the start of a stream. A new connection of the same consumer keeps `last`: the order spans connections there. */
+/* Zeroed at the start of a stream. A new connection of the same consumer keeps `last`: the order
+ * spans connections there. */
 struct sc_data_order {
 	bool triples;            /* sc_wire_triples of the greeting */
 	bool has_last;
@@ -33,6 +34,7 @@ struct sc_data_order {
 };
 
 /* Checks all of it: JSON, shape, and that offsets rise. *order moves only on success. */
-int sc_data_parse(struct sc_data_order *order, struct sc_span frame, struct sc_data *ret_data, struct sc_err *err);
+int sc_data_parse(struct sc_data_order *order, struct sc_span frame, struct sc_data *ret_data,
+		struct sc_err *err);
 
 #endif

@@ -44,7 +44,8 @@ int sc_greeting_build(const struct sc_greeting *g, struct sc_bytes *out)
 {
 	size_t start = out->len;
 
-	/* Room for all of it first (a name grows sixfold at most), so that no put below can fail. */
+	/* Room for all of it first (a name grows sixfold at most), so that no put below can
+	 * fail. */
 	if (sc_bytes_reserve(out, 512 + 6 * (g->stream.len + g->stream_id.len) + g->schema.len +
 					  g->where.len) < 0)
 		return SC_E_NOMEM;
@@ -97,7 +98,8 @@ static int not_greeting(struct sc_span text, const char *what, struct sc_err *er
 			  what, (int)n, text.data ? text.data : "", n < text.len ? "..." : "");
 }
 
-/* Plain characters of a string member; empty for any other kind. STORE has room (reserved by the caller). */
+/* Plain characters of a string member; empty for any other kind. STORE has room (reserved by the
+ * caller). */
 static struct sc_span get_text(const struct sc_json *object, const char *name,
 			       struct sc_bytes *store)
 {

@@ -1,7 +1,8 @@
 /*
  * wire/greeting.h: the first message of a connection, of every protocol we speak.
  *
- * Owns      nothing; spans given to build are borrowed, spans of a parsed greeting point into its text and store.
+ * Owns      nothing; spans given to build are borrowed, spans of a parsed greeting point into its
+ *           text and store.
  * Units     offsets count rows from 1.
  * Errors    SC_E_PROTOCOL, quoting what came.
  * Safety    pure functions.
@@ -37,6 +38,7 @@ struct sc_greeting {
 
 int sc_greeting_build(const struct sc_greeting *greeting, struct sc_bytes *out);
 /* STORE keeps unescaped texts and must outlive *ret_greeting; it is emptied first. */
-int sc_greeting_parse(struct sc_span text, struct sc_bytes *store, struct sc_greeting *ret_greeting, struct sc_err *err);
+int sc_greeting_parse(struct sc_span text, struct sc_bytes *store,
+		struct sc_greeting *ret_greeting, struct sc_err *err);
 
 #endif

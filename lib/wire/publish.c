@@ -68,7 +68,8 @@ int sc_publish_parse(struct sc_span frame, bool producer, struct sc_publish *ret
 	sc_json_walk_init(&walk, &value);
 	while (sc_json_walk_next(&walk, &key, &item)) {
 		p.count++;
-		/* A producer's rows may be any values: there the array cannot be mistaken for a row. */
+		/* A producer's rows may be any values: there the array cannot be mistaken for a
+		 * row. */
 		if (!producer && item.kind != SC_JSON_OBJECT)
 			return sc_err_set(err, SC_E_DATA, tried, "element %zu is %s, not an object",
 					  p.count, sc_json_kind_name(item.kind));

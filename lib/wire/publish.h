@@ -31,11 +31,14 @@ struct sc_publish {
 	struct sc_json_walk walk;
 };
 
-/* PRODUCER: the connection named one, frames are {"seq":N,"rows":[...]}. SC_E_DATA with the reason: reply bad_frame. */
-int sc_publish_parse(struct sc_span frame, bool producer, struct sc_publish *ret_publish, struct sc_err *err);
+/* PRODUCER: the connection named one, frames are {"seq":N,"rows":[...]}. SC_E_DATA with the reason:
+ * reply bad_frame. */
+int sc_publish_parse(struct sc_span frame, bool producer, struct sc_publish *ret_publish,
+		struct sc_err *err);
 bool sc_publish_next(struct sc_publish *publish, struct sc_span *ret_row);
 
-/* {"ok":[first,first+1,...]}: COUNT offsets; nulls when FIRST is 0. DUPLICATE adds "duplicate":true. */
+/* {"ok":[first,first+1,...]}: COUNT offsets; nulls when FIRST is 0. DUPLICATE adds
+ * "duplicate":true. */
 int sc_publish_ok(struct sc_bytes *out, uint64_t first, size_t count, bool duplicate);
 int sc_publish_error(struct sc_bytes *out, const char *word, const char *detail);
 
@@ -48,6 +51,7 @@ struct sc_publish_reply {
 	char word[33], detail[SC_PUBLISH_DETAIL_MAX];
 };
 /* SC_E_PROTOCOL when it is neither form. */
-int sc_publish_reply_parse(struct sc_span text, struct sc_publish_reply *ret_reply, struct sc_err *err);
+int sc_publish_reply_parse(struct sc_span text, struct sc_publish_reply *ret_reply,
+		struct sc_err *err);
 
 #endif

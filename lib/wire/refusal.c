@@ -348,7 +348,8 @@ bool sc_resume_decide(const struct sc_resume *at, uint64_t offset,
 		return false;
 	}
 	if (at->bounded && at->end_offset - offset > at->max_replay) {
-		/* Offsets that were never issued cost nothing: the distance is only the cheap test. */
+		/* Offsets that were never issued cost nothing: the distance is only the cheap
+		 * test. */
 		int64_t rows = count_from ? count_from(arg, offset) : -1;
 		uint64_t behind = rows < 0 ? at->end_offset - offset : (uint64_t)rows;
 

@@ -1,7 +1,9 @@
 /*
- * wire/refusal.h: why a connection is closed: close code, reason JSON, and the decision to replay or not.
+ * wire/refusal.h: why a connection is closed: close code, reason JSON, and the decision to replay
+ * or not.
  *
- * Owns      nothing; names to build from are borrowed, what a reason said is copied into the struct.
+ * Owns      nothing; names to build from are borrowed, what a reason said is copied into the
+ *           struct.
  * Units     offsets count rows from 1; behind, max_replay in rows; backlog in messages.
  * Errors    none: a reason that cannot be read leaves only the code's meaning.
  * Safety    pure functions.
@@ -65,16 +67,19 @@ struct sc_refusal {
 
 void sc_refusal_init(struct sc_refusal *refusal, enum sc_refusal_kind kind);
 /* detail from a format; cut to 80 code points, what is not UTF-8 replaced. */
-void sc_refusal_detail(struct sc_refusal *refusal, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sc_refusal_detail(struct sc_refusal *refusal, const char *format,
+		...) __attribute__((format(printf, 2, 3)));
 int sc_refusal_code(const struct sc_refusal *refusal);
 const char *sc_refusal_word(enum sc_refusal_kind kind);  /* "not_replayable" */
 const char *sc_why_word(enum sc_why why);                /* "too_old" */
 
-/* The reason: JSON of at most 123 bytes, and a NUL. Too long a one loses its last field whole, again and again. */
+/* The reason: JSON of at most 123 bytes, and a NUL. Too long a one loses its last field whole,
+ * again and again. */
 size_t sc_refusal_reason(const struct sc_refusal *refusal, char ret_text[SC_REASON_MAX + 1]);
 /* What a close means. The code decides; REASON only adds numbers and may be anything. */
 void sc_refusal_parse(int code, struct sc_span reason, struct sc_refusal *ret_refusal);
-/* As an error of a client: code, words, next move, and the numbers as fields. TRIED: "cannot subscribe". */
+/* As an error of a client: code, words, next move, and the numbers as fields. TRIED: "cannot
+ * subscribe". */
 int sc_refusal_err(const struct sc_refusal *refusal, const char *tried, struct sc_err *err);
 
 /* Can this offset be served? Numbers of one moment. */
@@ -87,9 +92,9 @@ struct sc_resume {
 	uint64_t max_replay;
 };
 /*
- * OFFSET 0 is the earliest held. *ret_start: the first offset of the replay. COUNT_FROM tells how many rows are held at or
- * above an offset (asked only when the distance alone passes max_replay). false: refused, *ret_refusal says why. A negative count ends
- * in a refusal by distance.
+ * OFFSET 0 is the earliest held. *ret_start: the first offset of the replay. COUNT_FROM tells how
+ * many rows are held at or above an offset (asked only when the distance alone passes max_replay).
+ * false: refused, *ret_refusal says why. A negative count ends in a refusal by distance.
  */
 bool sc_resume_decide(const struct sc_resume *at, uint64_t offset, int64_t (*count_from)(void *arg, uint64_t offset),
 		      void *arg, uint64_t *ret_start, struct sc_refusal *ret_refusal);

@@ -5,7 +5,8 @@
 #include "json/scan.h"
 #include "wire/target.h"
 
-/* Zeros of the decimal digits (Unicode category Nd), each followed by its one to nine: what int() reads. */
+/* Zeros of the decimal digits (Unicode category Nd), each followed by its one to nine: what int()
+ * reads. */
 static const uint32_t zeros[] = {
 	0x30,    0x660,   0x6f0,   0x7c0,   0x966,   0x9e6,   0xa66,   0xae6,   0xb66,   0xbe6,
 	0xc66,   0xce6,   0xd66,   0xde6,   0xe50,   0xed0,   0xf20,   0x1040,  0x1090,  0x17e0,
@@ -109,7 +110,8 @@ static int hex(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Python's "replace": each maximal part of an ill-formed sequence becomes one U+FFFD. Returns bytes taken; *ret_ok. */
+/* Python's "replace": each maximal part of an ill-formed sequence becomes one U+FFFD. Returns bytes
+ * taken; *ret_ok. */
 static size_t utf8_part(const unsigned char *p, size_t len, bool *ret_ok)
 {
 	unsigned char lo = 0x80, hi = 0xbf;
@@ -138,7 +140,8 @@ static size_t utf8_part(const unsigned char *p, size_t len, bool *ret_ok)
 	return n;
 }
 
-/* Form decoding: at most 3 output bytes for each input byte, and there is room (sc_target_parse). */
+/* Form decoding: at most 3 output bytes for each input byte, and there is room
+ * (sc_target_parse). */
 static struct sc_span decode(struct sc_span text, struct sc_bytes *store, char *scratch)
 {
 	size_t start = store->len, n = 0;

@@ -21,10 +21,12 @@
 struct sc_where;
 
 /* SCHEMA NULL: any names. */
-int sc_where_parse(struct sc_span text, const struct sc_schema *schema, struct sc_where **ret_where, struct sc_err *err);
+int sc_where_parse(struct sc_span text, const struct sc_schema *schema,
+		struct sc_where **ret_where, struct sc_err *err);
 void sc_where_free(struct sc_where *where);
 struct sc_span sc_where_text(const struct sc_where *where); /* compact, for the greeting */
-/* 1 or 0. ROW: a JSON text that was checked before (a row of a log). SC_E_NOMEM: nobody knows, do not skip it. */
+/* 1 or 0. ROW: a JSON text that was checked before (a row of a log). SC_E_NOMEM: nobody knows, do
+ * not skip it. */
 int sc_where_match(const struct sc_where *where, struct sc_span row);
 
 #endif

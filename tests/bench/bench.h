@@ -1,5 +1,6 @@
 /*
- * tests/bench/bench.h: what the load tools share: clocks, histograms, frames, options. libc and pthread only, Linux.
+ * tests/bench/bench.h: what the load tools share: clocks, histograms, frames, options. libc and
+ * pthread only, Linux.
  */
 #ifndef BENCH_H
 #define BENCH_H

@@ -351,8 +351,23 @@ def bench_scan(b):
     record("scan and project six columns, ns", "ns", ours, [150.0] * len(ours), "150 ns", 1, "less")
 
 
+def bench_segments(b):
+    got = []
+    for _ in range(b.rounds):
+        done = subprocess.run([b.tool("sealbench"), b.dir, "1000000"], stdout=subprocess.PIPE, check=True)
+        got.append(json.loads(done.stdout))
+
+    def of(name):
+        return [one[name] for one in got]
+
+    record("seal to segments, MB/s of lines", "MB/s", of("seal_mb_s"), of("zstd_mb_s"), "zstd -3 of the same lines", 0.8)
+    record("read segments, MB/s of lines", "MB/s", of("read_mb_s"), of("unzstd_mb_s"), "unpack and count lines", 0.5)
+    record("a row in segments, bytes", "B", of("row_bytes"), of("zstd_row_bytes"), "zstd -3 of all lines", 1.1, "less")
+    record("open a segment, first row anywhere, ns", "ns", of("first_row_ns"), [5e6] * len(got), "5 ms", 1, "less")
+
+
 BENCHES = {"fanout": bench_fanout, "peers": bench_peers, "append": bench_append, "bulk": bench_bulk, "replay": bench_replay,
-           "latency": bench_latency, "memory": bench_memory, "scan": bench_scan}
+           "latency": bench_latency, "memory": bench_memory, "scan": bench_scan, "segments": bench_segments}
 
 
 def main():

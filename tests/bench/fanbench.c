@@ -1,8 +1,9 @@
 /*
  * tests/bench/fanbench.c: N subscribers on loopback, counted and timed.
  *
- * One program for every server that is compared, so that the client's cost is the same in each row of a table:
- * WebSocket (sc-serve, limit, others), NATS (TCP and inside WebSocket), Redis pub/sub and stream reads, MQTT 3.1.1.
+ * One program for every server that is compared, so that the client's cost is the same in each row
+ * of a table: WebSocket (sc-serve, limit, others), NATS (TCP and inside WebSocket), Redis pub/sub
+ * and stream reads, MQTT 3.1.1.
  */
 #include "bench.h"
 #include <pthread.h>
@@ -256,7 +257,8 @@ static unsigned char *feed_nats(struct worker *w, struct conn *c, unsigned char 
 			} else if (!h)
 				message(w, c, body, (size_t)len, t);
 			else {
-				/* HMSG subj sid [reply] hlen total; a status line (flow control) has no body */
+				/* HMSG subj sid [reply] hlen total; a status line (flow control)
+				 * has no body */
 				uint64_t hlen = 0;
 				unsigned char *z = q - 1;
 				while (z > p && z[-1] != ' ')

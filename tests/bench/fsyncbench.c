@@ -1,5 +1,6 @@
 /*
- * tests/bench/fsyncbench.c: the time of one durable append, write + fdatasync: the floor under `sc-log append`.
+ * tests/bench/fsyncbench.c: the time of one durable append, write + fdatasync: the floor under
+ * `sc-log append`.
  */
 #include "bench.h"
 

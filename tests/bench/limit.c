@@ -1,5 +1,6 @@
 /*
- * tests/bench/limit.c: the limit of fan-out over loopback TCP on this machine, against which sc-serve is measured.
+ * tests/bench/limit.c: the limit of fan-out over loopback TCP on this machine, against which
+ * sc-serve is measured.
  *
  * Plain epoll, one thread. All messages lie once, already framed as WebSocket
  * text frames, in one ring; each subscriber is only a cursor into it; each

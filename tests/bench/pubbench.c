@@ -1,8 +1,9 @@
 /*
  * tests/bench/pubbench.c: a publisher at a fixed rate or as fast as possible.
  *
- * Rows on stdout (`pubbench --rate 1000 | sc-log append LOG`), or messages by WebSocket, NATS, Redis or MQTT; with
- * acknowledgements it measures their durable append (Redis XADD, NATS JetStream).
+ * Rows on stdout (`pubbench --rate 1000 | sc-log append LOG`), or messages by WebSocket, NATS,
+ * Redis or MQTT; with acknowledgements it measures their durable append (Redis XADD, NATS
+ * JetStream).
  */
 #include "bench.h"
 

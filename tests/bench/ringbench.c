@@ -1,8 +1,10 @@
 /*
- * ringbench: what the ring costs without sockets: publish 100-byte messages, hand them to N cursors.
+ * ringbench: what the ring costs without sockets: publish 100-byte messages, hand them to N
+ * cursors.
  *
- * Each of N subscribers takes runs (SC_SUBSCRIBER_RUN) in turn while the messages are made; the bytes are not read, as a kernel
- * would copy them. One JSON line for each N: messages published and delivered a second, and of those two costs apart.
+ * Each of N subscribers takes runs (SC_SUBSCRIBER_RUN) in turn while the messages are made; the
+ * bytes are not read, as a kernel would copy them. One JSON line for each N: messages published and
+ * delivered a second, and of those two costs apart.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,9 +1,11 @@
 /*
- * tests/bench/scanbench.c: what scanning and projecting a six-column row costs, beside a memcpy of the same bytes.
+ * tests/bench/scanbench.c: what scanning and projecting a six-column row costs, beside a memcpy of
+ * the same bytes.
  *
- * Method: half a million different rows lie back to back in memory (more than any cache holds), are taken one by one and
- * appended to a buffer that is emptied every 256 KiB, as an append does; the best of twelve rounds, for rows that come as
- * the log stores them, in another order, and with white space. One JSON line on stdout.
+ * Method: half a million different rows lie back to back in memory (more than any cache holds), are
+ * taken one by one and appended to a buffer that is emptied every 256 KiB, as an append does; the
+ * best of twelve rounds, for rows that come as the log stores them, in another order, and with
+ * white space. One JSON line on stdout.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -180,6 +180,29 @@ F
 	run -69 sc-capture --retry 0 ws://nosuch.invalid/
 }
 
+@test "a server that speaks no WebSocket, 76: which one, and how it is seen" {
+	local words where="server '127.0.0.1:"
+
+	# what it answers to whatever comes
+	for words in "SSH-2.0 there|cannot read the HTTP answer of $where*': it does not begin with HTTP/1.1" \
+		"HTTP/1.1 101 Yes\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n|cannot open a WebSocket at $where*"; do
+		stop feed
+		rm -f feed.out
+		start feed python3 -u -c '
+import socket, sys
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1])
+peer = listener.accept()[0]
+peer.recv(65536)
+peer.sendall(sys.argv[1].encode().decode("unicode_escape").encode() + b"\r\n\r\n")
+peer.recv(1)
+' "${words%%|*}"
+		wait_for test -s feed.out
+		run -76 --separate-stderr sc-capture --retry 0 "ws://127.0.0.1:$(head -n 1 feed.out)/"
+		[[ $stderr == "sc-capture: "${words#*|} ]]
+	done
+}
+
 @test "a message over the limit names the limit; it is refused whole" {
 	feed text '"0123456789"'
 	run -0 sc-capture "$url" --count 1 --max-message 12

@@ -195,11 +195,17 @@ rows() { # rows FROM TO: {"n":FROM} ...
 	[[ $(sc-log read t --from 19 --to 1000 | wc -l) == 2 ]]
 	[[ -z $(sc-log read t --from 21) ]]
 	run -79 --separate-stderr sc-log read t --from 22
-	[[ $stderr == *22*21* ]]
+	[[ $stderr == "sc-log: cannot read log 't': offset 22 is ahead of the end, 21; start at 21 to get what comes next" ]]
+	run -79 --separate-stderr sc-log trim t --before 22
+	[[ $stderr == "sc-log: cannot trim log 't': offset 22 is ahead of the end, 21; give an offset up to that one" ]]
 	run -79 --separate-stderr sc-log read --json t --from 22
 	[[ $(jq -r '.why, .end_offset' <<<"${stderr_lines[-1]}") == $'ahead\n21' ]]
 	run -64 sc-log read t --last 3 --from 2
 	run -64 sc-log read t --payload --times
+	run -64 --separate-stderr sc-log read t --from 5 --to 4
+	[[ $stderr == 'sc-log: cannot read: --to is before --from' ]]
+	run -64 sc-log read t --since 1h --until 2h
+	[[ $(sc-log read t --from 5 --to 5) == '[5,{"n":5}]' ]]
 }
 
 @test "--times and --where" {
@@ -209,6 +215,9 @@ rows() { # rows FROM TO: {"n":FROM} ...
 	[[ $(sc-log read t --where '.n > 8') == $'[9,{"n":9}]\n[10,{"n":10}]' ]]
 	[[ $(sc-log read t --where 'select(.n == 3)' --count 1) == '[3,{"n":3}]' ]]
 	run -78 --separate-stderr sc-log read t --where '.n >'
+	# a program without end is stopped, and it is the program's fault, not ours
+	run -65 --separate-stderr sc-log read t --where 'range(infinite) | "a longer string, many times"'
+	[[ $stderr == *"row '1': its results of one input are more than "* ]]
 }
 
 @test "--follow prints new rows, also those of other processes, and ends with its reader" {
@@ -243,6 +252,45 @@ rows() { # rows FROM TO: {"n":FROM} ...
 	stop a TERM
 	[[ $ended == 143 ]]
 	[[ $(sc-log read t | wc -l) == 3 ]]
+}
+
+@test "create, by several at once: one makes the log, the others are refused with 73" {
+	local round i ids done_ones
+
+	for round in 1 2 3 4 5 6 7 8; do
+		ids=() done_ones=0
+		for i in 1 2 3 4; do
+			sc-log create "t$round" 2>>refused 3>&- &
+			ids+=($!)
+		done
+		for i in "${ids[@]}"; do
+			if wait "$i"; then
+				done_ones=$((done_ones + 1))
+			fi
+		done
+		[[ $done_ones == 1 ]]
+		[[ $(echo 1 | sc-log append "t$round") == '[1,1]' ]]
+	done
+	[[ $(sort -u refused | sed 's/t[0-9]/T/' | sort -u) == "sc-log: cannot create log 'T': it exists already; choose another name" ]]
+}
+
+@test "a stop while nobody takes the output: the end all the same, at once with the second signal" {
+	sc-log create t
+	rows 1 100000 | sc-log append --quiet t
+	mkfifo stuck
+	exec {held}<>stuck
+	start r bash -c 'exec sc-log read t >stuck'
+	wait_for grep -q pipe_ "/proc/$pid/wchan"
+	stop r TERM
+	[[ $ended == 143 ]]
+	start r bash -c 'exec sc-log read t >stuck'
+	wait_for grep -q pipe_ "/proc/$pid/wchan"
+	kill -TERM "$pid"
+	wait_for grep -qE '^SigPnd.*0{16}' "/proc/$pid/status"
+	began=$(date +%s%N)
+	stop r TERM
+	[[ $ended == 143 && $(($(date +%s%N) - began)) -lt 1500000000 ]]
+	exec {held}>&-
 }
 
 @test "standard output: a reader that leaves ends append quietly, a full one with 74" {

@@ -168,7 +168,14 @@ usage() {
 
 @test "a cursor that cannot be made, 73" {
 	run -73 --separate-stderr sc-sub --cursor /proc/none/c ws://127.0.0.1:1/t
-	[[ $stderr == "sc-sub: cannot make the folder of cursor file '/proc/none/c': No such file or directory" ]]
+	[[ $stderr == "sc-sub: cannot make the folders of cursor file '/proc/none/c': No such file or directory" ]]
+	# found at the start, not at the first save
+	mkdir folder
+	run -73 --separate-stderr sc-sub ws://127.0.0.1:1/t --cursor folder
+	[[ $stderr == "sc-sub: cannot use cursor file 'folder': it is a folder; name a file to keep the offset in" ]]
+	run -73 sc-sub ws://127.0.0.1:1/t --cursor new/
+	run -73 sc-sub ws://127.0.0.1:1/t --cursor /dev/null
+	[[ ! -e folder.lock && ! -e new && -c /dev/null ]]
 }
 
 @test "the cursor of a pipe does not lead a reader that stalls" {
@@ -205,15 +212,24 @@ usage() {
 
 @test "--exec: finished when the command succeeds; a failing one stops, and its row comes again" {
 	ten
-	run -1 --separate-stderr sc-sub "$url" --cursor c --offset earliest --exec 'read -r l; echo "$SC_FIRST_OFFSET-$SC_OFFSET $l"; test $SC_OFFSET != 3'
+	run -1 --separate-stderr sc-sub "$url" --cursor c --offset earliest --until-end --exec 'read -r l; echo "$SC_FIRST_OFFSET-$SC_OFFSET $l"; test $SC_OFFSET != 3'
 	[[ $output == $'1-1 [1,1]\n2-2 [2,2]\n3-3 [3,3]' && $(<c) == 2 ]]
 	[[ ${stderr_lines[-1]} == *": it ended with status 1; offsets 3 to 3 are not finished and come again at the next start" ]]
 	run -0 sc-sub "$url" --cursor c --to 4 --exec cat
 	[[ $output == $'[3,3]\n[4,4]' && $(<c) == 4 ]]
 	run -0 sc-sub "$url" --cursor c --to 6 --exec true # a command need not read
 	[[ $(<c) == 6 ]]
-	run -1 --separate-stderr sc-sub "$url" --cursor c --exec 'kill -9 $$'
+	run -1 --separate-stderr sc-sub "$url" --cursor c --until-end --exec 'kill -9 $$'
 	[[ ${stderr_lines[-1]} == *": it was ended by signal 9; offsets 7 to 7 are not finished and come again at the next start" && $(<c) == 6 ]]
+}
+
+@test "--exec: ended together with its command, as by Ctrl-C: the signal's status, and the row comes again" {
+	ten
+	start sub setsid sc-sub "$url" --cursor c --offset earliest --exec 'test $SC_OFFSET != 3 || { touch there; sleep 60; }'
+	wait_for test -e there
+	kill -TERM -- "-$pid"
+	await sub
+	[[ $ended == 143 && $(<c) == 2 && ! -s sub.err ]]
 }
 
 @test "--exec-rows: several lines for one run" {
@@ -280,7 +296,7 @@ usage() {
 @test "refused offsets, 79: why, the numbers, and what to do" {
 	ten
 	run -79 --separate-stderr sc-sub "$url" --offset 12 --quiet
-	[[ $stderr == 'sc-sub: cannot subscribe: offset 12 is above the end of the log at 11 (ahead); see whether the log was made anew' ]]
+	[[ $stderr == "sc-sub: cannot subscribe at stream '127.0.0.1:$port/rows': offset 12 is above the end of the log at 11 (ahead); see whether the log was made anew" ]]
 	run -79 --separate-stderr sc-sub "$url" --offset 12 --json --quiet
 	jq -e '.error == "offset_refused" and .why == "ahead" and .offset == 12 and .end_offset == 11' <<<"${stderr_lines[-1]}"
 	sc-log trim rows --before 5
@@ -320,7 +336,7 @@ usage() {
 @test "no such stream, 66; a request that is none, 76" {
 	ten
 	run -66 --separate-stderr sc-sub "${url%/rows}/nothing" --quiet
-	[[ $stderr == 'sc-sub: cannot subscribe: the server has no stream of that name; it serves: rows' ]]
+	[[ $stderr == "sc-sub: cannot subscribe at stream '127.0.0.1:$port/nothing': the server has no stream of that name; it serves: rows" ]]
 	run -76 --separate-stderr sc-sub "$url?bogus=1" --quiet
 	[[ $stderr == *'unknown query parameters: bogus' ]]
 }
@@ -352,10 +368,13 @@ usage() {
 @test "a token: missing or wrong, 77" {
 	echo 'read right' >tokens
 	ten --token-file tokens
-	run -77 --separate-stderr sc-sub "$url" --quiet
+	run -77 --separate-stderr sc-sub "$url" --until-end --quiet
 	[[ $stderr == *'the server answered 401'*'; check the token, user or certificate' ]]
+	run -77 --separate-stderr sc-sub "$url" --until-end --quiet --json
+	[[ $(jq -c '[.status, .http_status]' <<<"$stderr") == '[77,401]' ]]
+	[[ $(grep -o '"status"' <<<"$stderr" | wc -l) -eq 1 ]]
 	echo wrong >token
-	run -77 sc-sub "$url" --token-file token --quiet
+	run -77 sc-sub "$url" --token-file token --until-end --quiet
 	echo right >token
 	run -0 sc-sub "$url" --token-file token --offset 10 --until-end
 	[[ $output == '[10,10]' ]]
@@ -363,7 +382,7 @@ usage() {
 	run -0 sc-sub "$url" --user-file user --offset 10 --until-end
 	echo 'publish only' >>tokens
 	echo only >token
-	run -77 sc-sub "$url" --token-file token --quiet
+	run -77 sc-sub "$url" --token-file token --until-end --quiet
 }
 
 @test "dropped as too slow again and again, 75, with the offset to resume at" {
@@ -454,13 +473,14 @@ usage() {
 
 @test "a second signal ends it now" {
 	ten
-	start sub sc-sub "$url" --offset earliest --exec 'touch began; sleep 60'
-	wait_for test -e began
+	start sub sc-sub "$url" --offset earliest --exec 'echo $$ >child; exec sleep 60'
+	wait_for test -s child
 	kill -TERM "$pid"
-	kill -TERM "$pid"
+	wait_for subscribers 0 # the first one was taken; by itself it ends a second later
 	before=${EPOCHREALTIME/./}
-	await sub
-	[[ $ended -eq 143 && $((${EPOCHREALTIME/./} - before)) -lt 900000 ]]
+	stop sub TERM
+	[[ $ended -eq 143 && $((${EPOCHREALTIME/./} - before)) -lt 700000 ]]
+	kill "$(<child)" # the command was let be
 }
 
 @test "works without a standard input, and takes none" {

@@ -191,7 +191,8 @@ static struct name *find_name(struct name *names, size_t count, const char *path
 	return NULL;
 }
 
-/* One change to a list of names, which must have room for one more; false when it cannot be made there. */
+/* One change to a list of names, which must have room for one more; false when it cannot be made
+ * there. */
 static bool change_names(struct name *names, size_t *count, const struct change *c)
 {
 	struct name *at = find_name(names, *count, c->path), *old;
@@ -435,7 +436,8 @@ static void content_keep(const struct unit *u)
 			content.stage[s] = (uint32_t)u->piece + 1;
 }
 
-/* A sector in the cache holds all that was written to it so far: a later write is never there without the earlier ones. */
+/* A sector in the cache holds all that was written to it so far: a later write is never there
+ * without the earlier ones. */
 static void content_finish(const struct file *f, const unsigned char *sizes)
 {
 	for (size_t i = 0; i < f->count; i++) {

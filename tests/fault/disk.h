@@ -1,9 +1,10 @@
 /*
  * tests/fault/disk.h: what a power cut may leave of a folder, from a trace of record.so.
  *
- * The model: a file has durable content (as of its last sync) and pending writes; of these each 512-byte sector may be there or not, at
- * any stage of what was written to it, and the size may have run ahead of the data. A name that was made, renamed or removed
- * is durable once its folder was synced; until then any choice of such changes may have reached the disk. Files of the index
+ * The model: a file has durable content (as of its last sync) and pending writes; of these each
+ * 512-byte sector may be there or not, at any stage of what was written to it, and the size may
+ * have run ahead of the data. A name that was made, renamed or removed is durable once its folder
+ * was synced; until then any choice of such changes may have reached the disk. Files of the index
  * (index.*) are never synced: any older or torn content of them may be found.
  *
  * Owns      the trace, until disk_done; a struct disk is one point in it and only moves on.
@@ -66,7 +67,8 @@ struct disk {
 void disk_apply(struct disk *disk, const struct rec *rec);
 void disk_done(struct disk *disk);
 
-/* What may or may not be there, one unit a choice: a sector of a pending write (runs of zeros are one), or a size. */
+/* What may or may not be there, one unit a choice: a sector of a pending write (runs of zeros are
+ * one), or a size. */
 struct unit {
 	struct file *file;
 	size_t piece;
@@ -88,8 +90,10 @@ struct choice {
 	uint64_t seed;          /* for INDEX_RANDOM */
 };
 /* Make FOLDER (emptied) what the disk holds by that choice. Returns a hash of all but the index. */
-uint64_t disk_build(struct disk *disk, const struct plan *plan, const struct choice *choice, const char *folder, bool write);
-/* The index file called NAME (index.mdb) as a killed process leaves it: everything written. Heap; NULL when there is none. */
+uint64_t disk_build(struct disk *disk, const struct plan *plan, const struct choice *choice,
+		    const char *folder, bool write);
+/* The index file called NAME (index.mdb) as a killed process leaves it: everything written. Heap;
+ * NULL when there is none. */
 char *disk_memory(const struct disk *disk, const char *name, size_t *ret_len, uint64_t *ret_ino);
 void folder_empty(const char *folder);
 

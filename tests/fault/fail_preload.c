@@ -1,11 +1,13 @@
 /*
- * fail_preload.c: an LD_PRELOAD shim that fails the Nth call of one kind, also those that libraries make.
+ * fail_preload.c: an LD_PRELOAD shim that fails the Nth call of one kind, also those that
+ * libraries make.
  *
  * Allocations are in failmalloc.so alone: a sanitizer wants its own.
  *
- * SC_FAIL=CALL:N[+]:ERRNO:FOLDER:FIRED. CALL is write (and its kin, on files), sync, open, rename, unlink, mmap or malloc; ERRNO a
- * number; with a plus all later calls fail too. Only files below FOLDER count; allocations count from the first of
- * them that is opened. When it fails a call, the file FIRED is made.
+ * SC_FAIL=CALL:N[+]:ERRNO:FOLDER:FIRED. CALL is write (and its kin, on files), sync, open,
+ * rename, unlink, mmap or malloc; ERRNO a number; with a plus all later calls fail too. Only
+ * files below FOLDER count; allocations count from the first of them that is opened. When it
+ * fails a call, the file FIRED is made.
  */
 #include <dlfcn.h>
 #include <errno.h>

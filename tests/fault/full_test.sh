@@ -3,8 +3,8 @@
 # run: limit 300
 program=$(dirname "$0")/full.py
 if unshare --mount true 2>/dev/null; then
-	exec unshare --mount python3 "$program" "$@"
+	exec unshare --mount python3 -B "$program" "$@"
 elif unshare --user --map-root-user --mount true 2>/dev/null; then
-	exec unshare --user --map-root-user --mount python3 "$program" "$@"
+	exec unshare --user --map-root-user --mount python3 -B "$program" "$@"
 fi
-exec python3 "$program" "$@"
+exec python3 -B "$program" "$@"

@@ -181,7 +181,9 @@ class WebSocket(Peer):
 
     def ending(self):
         """(code, reason) of the server's Close; (0, b'') when it ended without one. Messages before it are passed over."""
+        end = time.monotonic() + LIMIT_S
         while True:
+            check(time.monotonic() < end, "the server goes on and does not close")
             got = self.next()
             if got is None:
                 return 0, b""
@@ -231,6 +233,7 @@ class Good(threading.Thread):
         except (Wrong, OSError) as e:
             if not self.done:
                 self.fault = e
+        self.peer.close()
 
 
 class World:
@@ -264,6 +267,12 @@ class World:
         self.good = Good(self.port)
         self.feeder = threading.Thread(target=self.feed, daemon=True)
         self.feeder.start()
+        if "--publish" in self.options:   # the first commit opens files that stay open
+            p = WebSocket(self.port, "/s?publish")
+            p.message()
+            p.publish({"n": -500000})
+            p.reply()
+            p.close()
         self.others_served()
         return self
 

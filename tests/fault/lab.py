@@ -128,6 +128,14 @@ def until(condition, what, limit_s=LIMIT_S):
         time.sleep(0.01)
 
 
+def remove(folder):
+    """A test's folder, with what the test mounted in it."""
+    for name in os.listdir(folder):
+        if os.path.ismount(os.path.join(folder, name)):
+            subprocess.run(["umount", "-l", os.path.join(folder, name)], check=False)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 class Program:
     """A program in the background; its output goes to files, so that nothing of it is lost when it is killed."""
 
@@ -230,7 +238,7 @@ class Lab:
                 print(f"FAILED {name}:", flush=True)
                 traceback.print_exc(file=sys.stdout)
             if not os.environ.get("SC_KEEP"):
-                shutil.rmtree(folder, ignore_errors=True)
+                remove(folder)
         if os.environ.get("SC_KEEP"):
             print("kept in", top)
         else:

@@ -2,10 +2,13 @@
  * powercut_test.c: a log survives the loss of power at any moment.
  * run: limit 300
  *
- * Goal    every acknowledged row is there once, nothing torn is read, and the log goes on, whatever a power cut left.
- * Method  run sc-log under record.so, which writes down every change to the log's folder and every acknowledgement. Before each
- *         sync of the run, rebuild what the disk may hold (disk.h): all choices when there are few, else the ones most likely to hurt and
- *         random ones (a fixed seed; SC_STATES more of them). Open each without the index, and with one that is old, torn, or of this boot.
+ * Goal    every acknowledged row is there once, nothing torn is read, and the log goes on,
+ *         whatever a power cut left.
+ * Method  run sc-log under record.so, which writes down every change to the log's folder and
+ *         every acknowledgement. Before each sync of the run, rebuild what the disk may hold
+ *         (disk.h): all choices when there are few, else the ones most likely to hurt and random
+ *         ones (a fixed seed; SC_STATES more of them). Open each without the index, and with one
+ *         that is old, torn, or of this boot.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -221,7 +224,8 @@ static void try_exhaustive(struct work *w)
 		}
 }
 
-/* Where to cut or lose first: heads of writes and what follows them, the last sectors; then an even spread. */
+/* Where to cut or lose first: heads of writes and what follows them, the last sectors; then an
+ * even spread. */
 static size_t interesting(const struct work *w, size_t *at, size_t max)
 {
 	size_t n = w->plan.count, count = 0;
@@ -389,7 +393,8 @@ static pid_t start_worker(struct work *w, int number, struct shared *shared)
 	return pid;
 }
 
-/* Every power cut of the recorded run, in which at least SPLITS blocks are not the last of their commits. */
+/* Every power cut of the recorded run, in which at least SPLITS blocks are not the last of their
+ * commits. */
 static void cut_power(const char *name, size_t splits)
 {
 	struct shared *shared = mmap(NULL, WORKERS * sizeof(*shared), PROT_READ | PROT_WRITE,

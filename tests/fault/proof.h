@@ -24,7 +24,8 @@ struct expect {
 	size_t split;         /* commits of more than one block */
 };
 /* Everything that was acknowledged in a trace; the texts are borrowed from it. */
-void expect_load(const struct trace *trace, struct expect *ret_expect, char *ret_wrong, size_t size);
+void expect_load(const struct trace *trace, struct expect *ret_expect, char *ret_wrong,
+		 size_t size);
 void expect_done(struct expect *expect);
 
 struct moment {
@@ -36,10 +37,10 @@ struct moment {
 void moment_pass(struct moment *m, const struct expect *e, const struct trace *trace, size_t when);
 
 /*
- * Check the log at PATH and go on with it. APPEND_FIRST: open it for appending before anybody reads. The rows with a member
- * "s" came from the source "src" with that offset.
+ * Check the log at PATH and go on with it. APPEND_FIRST: open it for appending before anybody
+ * reads. The rows with a member "s" came from the source "src" with that offset.
  */
-void proof_check(const char *path, const struct expect *e, const struct moment *m, bool append_first, char *ret_wrong,
-		 size_t size);
+void proof_check(const char *path, const struct expect *e, const struct moment *m, bool append_first,
+		 char *ret_wrong, size_t size);
 
 #endif

@@ -1,9 +1,11 @@
 /*
- * record_preload.c: an LD_PRELOAD shim that writes down every change to one folder, and every acknowledgement.
+ * record_preload.c: an LD_PRELOAD shim that writes down every change to one folder, and every
+ * acknowledgement.
  *
- * SC_RECORD=FOLDER:TRACE (absolute). A change and its record happen under one lock between all processes, so
- * that the trace has the true order. What the program writes to stdout is an acknowledgement. See trace.h.
- * SC_RECORD_SYNC_MS makes syncs of files in memory as slow as those of a disk.
+ * SC_RECORD=FOLDER:TRACE (absolute). A change and its record happen under one lock between all
+ * processes, so that the trace has the true order. What the program writes to stdout is an
+ * acknowledgement. See trace.h. SC_RECORD_SYNC_MS makes syncs of files in memory as slow as those
+ * of a disk.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -75,7 +77,8 @@ static void start(void)
 	*(void **)&real_mmap = find("mmap");
 }
 
-/* A sanitizer makes calls before there is an environment: the trace begins here, not at the first call. */
+/* A sanitizer makes calls before there is an environment: the trace begins here, not at the first
+ * call. */
 __attribute__((constructor)) static void begin(void)
 {
 	const char *what = getenv("SC_RECORD"), *slow = getenv("SC_RECORD_SYNC_MS");
@@ -219,7 +222,8 @@ static bool is_lock_file(const char *path)
 	return len > 5 && !strcmp(path + len - 5, "-lock");
 }
 
-/* A regular file below the folder whose content counts: its inode. LMDB's lock file lives in memory only. */
+/* A regular file below the folder whose content counts: its inode. LMDB's lock file lives in
+ * memory only. */
 static bool tracked(int fd, uint64_t *ret_ino)
 {
 	char buf[PATH_MAX];
@@ -580,22 +584,12 @@ int link(const char *from, const char *to)
 	return linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
-/* index.state is a page that is shared within one boot: it says so itself, and is worth nothing in another. */
-static bool is_shared_page(int fd)
-{
-	char buf[PATH_MAX];
-	const char *path = fd_path(fd, buf);
-
-	return path && strstr(path, "index.state");
-}
-
 static void *do_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t at)
 {
 	uint64_t ino;
 
 	start();
-	if ((flags & MAP_SHARED) && (prot & PROT_WRITE) && tracked(fd, &ino) &&
-	    !is_shared_page(fd)) {
+	if ((flags & MAP_SHARED) && (prot & PROT_WRITE) && tracked(fd, &ino)) {
 		lock();
 		put_text(REC_ODD, NULL, "a file mapped for writing");
 		unlock();

@@ -1,8 +1,9 @@
 /*
- * tests/fault/trace.h: what record.so writes and the replayer reads: one record for each change to a folder.
+ * tests/fault/trace.h: what record.so writes and the replayer reads: one record for each change
+ * to a folder.
  *
- * A record is this head, then PATH_LEN bytes of path (relative to the folder) and DATA_LEN bytes of data. All records of all
- * processes stand in the order in which the changes happened.
+ * A record is this head, then PATH_LEN bytes of path (relative to the folder) and DATA_LEN bytes
+ * of data. All records of all processes stand in the order in which the changes happened.
  */
 #ifndef SC_FAULT_TRACE_H
 #define SC_FAULT_TRACE_H

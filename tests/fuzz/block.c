@@ -1,7 +1,9 @@
 /*
- * tests/fuzz/block.c: any bytes as a journal: the walk stays inside them, and what it accepts is a block that was sealed.
+ * tests/fuzz/block.c: any bytes as a journal: the walk stays inside them, and what it accepts is a
+ * block that was sealed.
  *
- * The bytes are also sealed as a block's front and extensions, so that the decoders behind the hash are reached.
+ * The bytes are also sealed as a block's front and extensions, so that the decoders behind the hash
+ * are reached.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* tests/fuzz/data.c: any bytes as a data frame: what is taken is an array of that shape, whose parts are JSON. */
+/* tests/fuzz/data.c: any bytes as a data frame: what is taken is an array of that shape, whose
+ * parts are JSON. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
-/* tests/fuzz/greeting.c: any bytes as a greeting; what is understood is built again and understood the same. */
+/* tests/fuzz/greeting.c: any bytes as a greeting; what is understood is built again and understood
+ * the same. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* tests/fuzz/httphead.c: heads of any bytes: nothing outside them is read, and what is found lies within. */
+/* tests/fuzz/httphead.c: heads of any bytes: nothing outside them is read, and what is found lies
+ * within. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

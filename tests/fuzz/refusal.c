@@ -1,4 +1,5 @@
-/* tests/fuzz/refusal.c: any bytes as a close reason (after two of code): never more than what was there, and printable. */
+/* tests/fuzz/refusal.c: any bytes as a close reason (after two of code): never more than what was
+ * there, and printable. */
 #include <stdint.h>
 #include <stdlib.h>
 

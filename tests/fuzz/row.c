@@ -1,6 +1,6 @@
 /*
- * tests/fuzz/row.c: any bytes as a row; what is stored is one line that is stored again as it is, what is refused leaves
- * nothing. The first byte chooses the schema.
+ * tests/fuzz/row.c: any bytes as a row; what is stored is one line that is stored again as it is,
+ * what is refused leaves nothing. The first byte chooses the schema.
  */
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /*
- * tests/fuzz/scan.c: any bytes through the scanner; what it accepts must walk, unescape and print to the same value.
+ * tests/fuzz/scan.c: any bytes through the scanner; what it accepts must walk, unescape and print
+ * to the same value.
  */
 #include <stdlib.h>
 

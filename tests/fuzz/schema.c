@@ -1,4 +1,5 @@
-/* tests/fuzz/schema.c: any bytes as a schema; what is accepted is published in a form that reads as the same schema. */
+/* tests/fuzz/schema.c: any bytes as a schema; what is accepted is published in a form that reads as
+ * the same schema. */
 #include <stdlib.h>
 
 #include "json/schema.h"

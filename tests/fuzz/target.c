@@ -1,4 +1,5 @@
-/* tests/fuzz/target.c: any bytes are a request target, for every protocol; what is taken can be decided on and refused. */
+/* tests/fuzz/target.c: any bytes are a request target, for every protocol; what is taken can be
+ * decided on and refused. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,6 +1,7 @@
 /*
- * Goal: no text in an options file, the environment or an argument breaks the readers of words and values.
- * Method: the input is split into words; each word is read as every kind of value. What is taken must be in range.
+ * Goal: no text in an options file, the environment or an argument breaks the readers of words and
+ * values. Method: the input is split into words; each word is read as every kind of value. What is
+ * taken must be in range.
  */
 #include <stdlib.h>
 #include <string.h>

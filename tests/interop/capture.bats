@@ -18,7 +18,8 @@ upstream() {
 	peer feed "${python_new[@]}" "$SC_TESTS/interop/feedserver.py" --report report.json --feed "$feed" "$@"
 }
 
-capture() { sc-capture "$url/feed" --retry-wait 300ms "$@"; }
+# A capture that would hang is stopped: bats cannot.
+capture() { timeout 60 sc-capture "$url/feed" --retry-wait 300ms "$@"; }
 
 reported() { # JQ: true of the report
 	jq -e "$1" report.json

@@ -11,6 +11,9 @@ setup() {
 
 teardown() { sc_teardown; }
 
+# One that would hang is stopped: bats cannot.
+sub() { timeout 90 sc-sub "$@"; }
+
 # upstream old|mid|new [ARGUMENT...]: a real server, whose commands go through `tell`.
 upstream() {
 	local python=("${python_new[@]}")
@@ -42,11 +45,11 @@ reads() {
 	upstream "$1"
 	tell 'rows 50'
 	frames 1 50 want
-	sc-sub --offset earliest --count 50 "$url/trades" >got
+	sub --offset earliest --count 50 "$url/trades" >got
 	same want got
-	sc-sub --offset 48 --count 3 "$url/trades" >got
+	sub --offset 48 --count 3 "$url/trades" >got
 	same <(tail -3 want) got
-	sc-sub --after 48 --count 2 "$url/trades" >got
+	sub --after 48 --count 2 "$url/trades" >got
 	same <(tail -2 want) got
 
 	# Live only.
@@ -75,7 +78,7 @@ resumes_after_kill() {
 	stop subscriber KILL
 	cp subscriber.out first
 	tell 'rows 40'
-	sc-sub --cursor place --count 40 "$url/trades" >second
+	sub --cursor place --count 40 "$url/trades" >second
 	# Missing nothing; what the cursor had not told yet may come again.
 	offsets first | cat - <(offsets second) | sort -nu | diff - <(seq 80)
 	[ "$(offsets second | head -1)" = 41 ]
@@ -108,28 +111,28 @@ is_refused() {
 	upstream "$1" --max-replay 5
 	tell 'rows 9'
 
-	run -79 --separate-stderr sc-sub --offset 4 "$url/trades"
+	run -79 --separate-stderr sub --offset 4 "$url/trades"
 	[ -z "$output" ]
 	[[ $stderr == *too*old* ]]
 	[[ $stderr == *5* ]]
-	run -79 --separate-stderr sc-sub --json --offset 4 "$url/trades"
+	run -79 --separate-stderr sub --json --offset 4 "$url/trades"
 	[ "$(jq -r .why <<<"${stderr_lines[-1]}")" = too_old ]
 	[ "$(jq -c '[.offset, .behind, .max_replay]' <<<"${stderr_lines[-1]}")" = '[4,6,5]' ]
 
-	run -79 --separate-stderr sc-sub --json --offset 11 "$url/trades"
+	run -79 --separate-stderr sub --json --offset 11 "$url/trades"
 	[ "$(jq -r .why <<<"${stderr_lines[-1]}")" = ahead ]
 	[ "$(jq -c '[.offset, .end_offset]' <<<"${stderr_lines[-1]}")" = '[11,10]' ]
 
-	run -79 --separate-stderr sc-sub --json --offset earliest "$url/live"
+	run -79 --separate-stderr sub --json --offset earliest "$url/live"
 	[ "$(jq -r .why <<<"${stderr_lines[-1]}")" = not_durable ]
 
-	run -66 --separate-stderr sc-sub "$url/trade"
+	run -66 --separate-stderr sub "$url/trade"
 	[[ $stderr == *trade* ]]
 	[[ $stderr == *live*trades* ]]
 
 	# A cursor that fell behind is refused in the same way, and stays as it is.
 	echo -n 2 >place
-	run -79 --separate-stderr sc-sub --cursor place "$url/trades"
+	run -79 --separate-stderr sub --cursor place "$url/trades"
 	[ "$(cat place)" = 2 ]
 }
 
@@ -180,6 +183,6 @@ sc_said_live() {
 
 @test "sc-sub knows the old word for an empty log" {
 	upstream old
-	run -79 --separate-stderr sc-sub --json --offset earliest "$url/trades"
+	run -79 --separate-stderr sub --json --offset earliest "$url/trades"
 	[ "$(jq -r .why <<<"${stderr_lines[-1]}")" = empty ]
 }

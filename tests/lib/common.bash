@@ -15,7 +15,7 @@ SC_BUILD=$(realpath -m "${SC_BUILD:-$SC_ROOT/build}")
 SC_TESTS=$SC_ROOT/tests
 SC_DATA=$SC_TESTS/data
 SC_INTEROP=${SC_INTEROP:-$SC_ROOT/build/interop}
-SC_WAIT_S=${SC_WAIT_S:-30}
+SC_WAIT_S=${SC_WAIT_S:-60}
 export SC_ROOT SC_BUILD PATH="$SC_BUILD/bin:$PATH"
 unset http_proxy https_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
 

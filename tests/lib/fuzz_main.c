@@ -1,4 +1,5 @@
-/* tests/lib/fuzz_main.c: a main for fuzz targets without libFuzzer: runs the target on each file it is given. */
+/* tests/lib/fuzz_main.c: a main for fuzz targets without libFuzzer: runs the target on each file it
+ * is given. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /*
  * tests/unit/check.h: the unit tests' frame: TEST(name) { CHECK(...); } and one main.
  *
- * A failed check prints file, line and what was compared, and ends that test; the others go on. The last line is
- * "N passed, N failed". A name as argument runs only the tests that contain it.
+ * A failed check prints file, line and what was compared, and ends that test; the others go on. The
+ * last line is "N passed, N failed". A name as argument runs only the tests that contain it.
  */
 #ifndef SC_TESTS_CHECK_H
 #define SC_TESTS_CHECK_H

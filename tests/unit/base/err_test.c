@@ -1,4 +1,5 @@
-/* Errors: the one line, its JSON, statuses; that texts are cut and control bytes shown, never passed on. */
+/* Errors: the one line, its JSON, statuses; that texts are cut and control bytes shown, never
+ * passed on. */
 #include "base/err.h"
 
 #include <errno.h>
@@ -10,11 +11,14 @@ TEST(line_has_four_parts)
 	struct sc_err err;
 	char line[1200];
 
-	CHECK_INT(sc_err_set(&err, SC_E_BUSY, "cannot seal", "another seal runs as process %d", 812), SC_E_BUSY);
+	CHECK_INT(sc_err_set(&err, SC_E_BUSY, "cannot seal", "another seal runs as process %d",
+			     812),
+		  SC_E_BUSY);
 	sc_err_on(&err, "log", "data/trades");
 	sc_err_next(&err, "wait for it to end");
 	sc_err_line(&err, line, sizeof(line));
-	CHECK_STR(line, "cannot seal log 'data/trades': another seal runs as process 812; wait for it to end");
+	CHECK_STR(line, "cannot seal log 'data/trades': another seal runs as process 812; wait for "
+			"it to end");
 	CHECK_INT(sc_code_status(err.code), 75);
 }
 
@@ -27,8 +31,9 @@ TEST(json_has_the_parts_as_fields)
 	sc_err_field_str(&err, "why", "ahead");
 	sc_err_field_int(&err, "offset", 9);
 	sc_err_json(&err, text, sizeof(text));
-	CHECK_STR(text, "{\"error\":\"offset_refused\",\"status\":79,\"tried\":\"cannot subscribe\","
-			"\"reason\":\"offset 9 is ahead of \\\"5\\\"\",\"why\":\"ahead\",\"offset\":9}");
+	CHECK_STR(text,
+		  "{\"error\":\"offset_refused\",\"status\":79,\"tried\":\"cannot subscribe\","
+		  "\"reason\":\"offset 9 is ahead of \\\"5\\\"\",\"why\":\"ahead\",\"offset\":9}");
 }
 
 TEST(system_errors_choose_the_code)

@@ -59,7 +59,8 @@ TEST(names_of_folders)
 	CHECK_STR(name, "");
 	CHECK_INT(sc_path_base("/a/..b", name, sizeof(name)), 0);
 	CHECK_STR(name, "..b");
-	CHECK_INT(sc_path_base("/a/0123456789012345678901234567890123456789", name, sizeof(name)), -1);
+	CHECK_INT(sc_path_base("/a/0123456789012345678901234567890123456789", name, sizeof(name)),
+		  -1);
 }
 
 TEST(times_as_text)
@@ -78,4 +79,24 @@ TEST(times_as_text)
 	CHECK(a[14] == '4' && strlen(a) == 36);
 	for (int i = 0; i < 1000; i++)
 		CHECK(sc_random_below(7) < 7);
+}
+
+TEST(parents_are_made)
+{
+	char folder[] = "/tmp/sc-file-XXXXXX", path[96];
+	struct stat st;
+	struct sc_err err;
+
+	CHECK(mkdtemp(folder) != NULL);
+	snprintf(path, sizeof(path), "%s/a/b/c/", folder);
+	CHECK_OK(sc_make_parents(path, true, &err), &err);
+	CHECK_OK(sc_make_parents(path, true, &err), &err);
+	snprintf(path, sizeof(path), "%s/a/b/c", folder);
+	CHECK_INT(stat(path, &st), -1);
+	*strrchr(path, '/') = 0;
+	CHECK_INT(rmdir(path), 0);
+	*strrchr(path, '/') = 0;
+	CHECK_INT(rmdir(path), 0);
+	CHECK_INT(rmdir(folder), 0);
+	CHECK_INT(sc_make_parents("/proc/none/c/d", true, &err), SC_E_CANTCREAT);
 }

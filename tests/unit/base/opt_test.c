@@ -1,6 +1,7 @@
 /*
- * Goal: a table of options takes what opt.h promises and refuses everything else in words that name the flag.
- * Method: one table with every kind; command lines against the struct they fill or the exact message.
+ * Goal: a table of options takes what opt.h promises and refuses everything else in words that name
+ * the flag. Method: one table with every kind; command lines against the struct they fill or the
+ * exact message.
  */
 #include "base/opt.h"
 

@@ -1,6 +1,7 @@
 /*
- * Goal: sizes, durations, times and factors mean what man/sc.7 says, and everything else is refused.
- * Method: tables of texts with their values, and of texts that must be refused with their results untouched.
+ * Goal: sizes, durations, times and factors mean what man/sc.7 says, and everything else is
+ * refused. Method: tables of texts with their values, and of texts that must be refused with their
+ * results untouched.
  */
 #include "base/parse.h"
 

@@ -1,7 +1,8 @@
 /*
- * Goal: the frame answers --help and its like, takes options from all their places in order, reports errors in its form,
- * and ends with the right status whatever becomes of its three descriptors.
- * Method: a small program with one verb and one with several run in a child; output, words and status are compared.
+ * Goal: the frame answers --help and its like, takes options from all their places in order,
+ * reports errors in its form, and ends with the right status whatever becomes of its three
+ * descriptors. Method: a small program with one verb and one with several run in a child; output,
+ * words and status are compared.
  */
 #include "base/program.h"
 

@@ -1,6 +1,6 @@
 /*
- * Goal: text parts into words as a shell would part it, without expansion; an open quote is named with its line.
- * Method: texts against the words joined with '|'.
+ * Goal: text parts into words as a shell would part it, without expansion; an open quote is named
+ * with its line. Method: texts against the words joined with '|'.
  */
 #include "base/words.h"
 

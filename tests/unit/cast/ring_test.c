@@ -1,6 +1,7 @@
 /*
- * The ring against a plain array of messages: random sizes, ring sizes, runs, single steps and look-ups. Whatever is read
- * must be whole frames of exactly the messages in order, and what the ring says that it holds must be readable.
+ * The ring against a plain array of messages: random sizes, ring sizes, runs, single steps and
+ * look-ups. Whatever is read must be whole frames of exactly the messages in order, and what the
+ * ring says that it holds must be readable.
  */
 #include "../check.h"
 #include "cast/ring.h"
@@ -142,7 +143,8 @@ TEST(random_rings)
 	run(1 << 20, 300, 200000);
 }
 
-/* Wherever a run begins, it ends at one of few places: just after the start of a granule of 32 KiB. */
+/* Wherever a run begins, it ends at one of few places: just after the start of a granule of 32
+ * KiB. */
 TEST(runs_are_long_and_end_at_the_same_places)
 {
 	struct sc_ring_at at, after;

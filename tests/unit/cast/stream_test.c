@@ -1,9 +1,11 @@
 /*
- * A stream, its log and its subscribers against a plain list of rows: random appends, pumps, attaches at any offset, steps with
- * any maximum, spans that were not sent, trims, leaves. Every subscriber must get each row from its start on, once, in order,
- * byte for byte, and be woken whenever it waits for one.
+ * A stream, its log and its subscribers against a plain list of rows: random appends, pumps,
+ * attaches at any offset, steps with any maximum, spans that were not sent, trims, leaves. Every
+ * subscriber must get each row from its start on, once, in order, byte for byte, and be woken
+ * whenever it waits for one.
  */
 #include <ftw.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "../check.h"
@@ -219,6 +221,20 @@ static void check_frames(struct consumer *c, struct sc_span frames)
 	}
 }
 
+/* The socket took less: whole frames, or nothing. */
+static void take_part(struct consumer *c, struct sc_span frames)
+{
+	size_t part = 0, head;
+
+	for (uint64_t n = rnd(4); n > 0 && part < frames.len; n--) {
+		uint64_t size = sc_head_payload((const unsigned char *)frames.data + part, &head);
+
+		part += head + (size_t)size;
+	}
+	check_frames(c, sc_span(frames.data, part));
+	sc_subscriber_sent_part(c->sub, part);
+}
+
 static enum sc_next step(struct consumer *c)
 {
 	static const size_t maxima[] = { 1, 100, 4000, 30000, 131072 };
@@ -236,6 +252,10 @@ static enum sc_next step(struct consumer *c)
 		FAIL("%s: %s", err.tried, err.reason);
 	switch (next) {
 	case SC_NEXT_DATA:
+		if (!c->messages && rnd(8) == 0) {
+			take_part(c, frames);
+			break;
+		}
 		if (c->messages) {
 			CHECK_INT(message.greeting, !c->greeted);
 			check_payload(c, message.payload);
@@ -362,6 +382,94 @@ TEST(exactly_once)
 	run_durable(SC_RING_MIN, 1, 0, 50000, false);
 	run_durable(256 << 10, 4, 0, 50000, false);
 	CHECK_INT(m.drops, 0);
+}
+
+static int next_fd(void)
+{
+	int fd = dup(STDERR_FILENO);
+
+	CHECK(fd >= 0);
+	close(fd);
+	return fd;
+}
+
+/* As many replays as descriptors were left, in journals that all end soon: each has to open the
+ * next, and the pump as well. */
+TEST(replays_share_the_descriptors_that_are_left)
+{
+	struct rlimit was, low;
+	struct sc_err err;
+	int wait, before, held;
+
+	seed = 3234567891234567u;
+	open_model(SC_RING_MIN, 1, 0, true);
+	for (int i = 0; i < 200; i++)
+		append(30);
+	CHECK(sc_stream_pump(m.stream, 200000, &wait, &err) >= 0);
+	before = next_fd();
+	for (int i = 0; i < SUBS; i++) {
+		struct sc_target target = { .has_offset = true, .offset = 1 };
+		struct sc_refusal refusal;
+		struct consumer *c = &m.subs[i];
+
+		*c = (struct consumer){ .start = 1, .next = 1 };
+		CHECK_OK(sc_stream_attach(m.stream, &target, c, &c->sub, &refusal, &err), &err);
+		while (c->next < 3)
+			step(c);
+	}
+	held = next_fd();
+	CHECK(held > before + 4);
+	CHECK(getrlimit(RLIMIT_NOFILE, &was) == 0);
+	low = was;
+	low.rlim_cur = (rlim_t)held;
+	CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
+	drain();
+	CHECK(setrlimit(RLIMIT_NOFILE, &was) == 0);
+	CHECK_INT(m.drops, 0);
+	close_model();
+}
+
+/* The peer is slow: what it does not take is no reason to hold a file. */
+TEST(a_replay_that_stalls_holds_no_file)
+{
+	struct sc_target target = { .has_offset = true, .offset = 1 };
+	struct sc_delivery message;
+	struct sc_refusal refusal;
+	struct consumer *c = &m.subs[0];
+	struct sc_span frames;
+	struct sc_err err;
+	int wait, before;
+
+	open_model(SC_RING_MIN, 1, 0, true);
+	for (int i = 0; i < 100; i++)
+		append(30);
+	CHECK(sc_stream_pump(m.stream, 1 << 20, &wait, &err) >= 0);
+	before = next_fd();
+	CHECK_OK(sc_stream_attach(m.stream, &target, c, &c->sub, &refusal, &err), &err);
+	CHECK_INT(sc_subscriber_next(c->sub, 1, &frames, &err), SC_NEXT_DATA);
+	sc_subscriber_sent(c->sub);
+	CHECK_INT(sc_subscriber_next(c->sub, 4000, &frames, &err), SC_NEXT_DATA);
+	CHECK(next_fd() > before);
+	sc_subscriber_sent_part(c->sub, 0);
+	CHECK_INT(next_fd(), before);
+	/* One that is given message by message is found by the clock. */
+	CHECK_INT(sc_subscriber_message(c->sub, &message, &err), SC_NEXT_DATA);
+	CHECK_INT(message.offset, 1);
+	CHECK(next_fd() > before);
+	sc_stream_tick(m.stream);
+	sc_stream_tick(m.stream);
+	CHECK_INT(next_fd(), before);
+	CHECK_INT(sc_subscriber_message(c->sub, &message, &err), SC_NEXT_DATA);
+	CHECK_INT(message.offset, 1);
+	sc_subscriber_sent(c->sub);
+	CHECK_INT(sc_subscriber_message(c->sub, &message, &err), SC_NEXT_DATA);
+	CHECK_INT(message.offset, 2);
+	sc_stream_tick(m.stream);
+	sc_stream_tick(m.stream);
+	sc_subscriber_sent(c->sub);
+	CHECK_INT(sc_subscriber_message(c->sub, &message, &err), SC_NEXT_DATA);
+	CHECK_INT(message.offset, 3);
+	close_model();
 }
 
 TEST(exactly_once_while_trimmed)
@@ -495,6 +603,44 @@ TEST(the_backlog_to_the_message)
 	sc_stream_tick(m.stream);
 	CHECK_INT(sc_subscriber_next(c->sub, 1, &frames, &err), SC_NEXT_CLOSE);
 	CHECK_STR(sc_subscriber_close(c->sub)->reason, "{\"error\":\"too_slow\",\"backlog\":10}");
+	close_model();
+}
+
+/* A ring may hold more than the limit: who comes into it from a replay is not slow yet. */
+TEST(a_replay_counts_once_it_had_caught_up)
+{
+	struct sc_target target = { .has_offset = true, .offset = 1 };
+	struct sc_refusal refusal;
+	struct sc_span frames;
+	struct sc_err err;
+	struct consumer *c = &m.subs[0];
+	int wait;
+
+	seed = 78;
+	open_model(1 << 20, 1, 10, true);
+	for (int i = 0; i < 10; i++) {
+		append(10);
+		while (sc_stream_pump(m.stream, 1 << 20, &wait, &err) == 1)
+			;
+	}
+	CHECK_OK(sc_stream_attach(m.stream, &target, c, &c->sub, &refusal, &err), &err);
+	c->next = 1;
+	CHECK_INT(sc_subscriber_next(c->sub, 1, &frames, &err), SC_NEXT_DATA);
+	for (int i = 0; i < 100; i++) {
+		check_frames(c, frames);
+		sc_subscriber_sent(c->sub);
+		sc_stream_tick(m.stream);
+		CHECK_INT(sc_subscriber_next(c->sub, 1, &frames, &err), SC_NEXT_DATA);
+	}
+	check_frames(c, frames);
+	sc_subscriber_sent(c->sub);
+	CHECK_INT(sc_subscriber_next(c->sub, 1, &frames, &err), SC_NEXT_IDLE);
+	append(11);
+	while (sc_stream_pump(m.stream, 1 << 20, &wait, &err) == 1)
+		;
+	sc_stream_tick(m.stream);
+	CHECK_INT(sc_subscriber_next(c->sub, 1, &frames, &err), SC_NEXT_CLOSE);
+	CHECK_INT(sc_subscriber_close(c->sub)->code, 4429);
 	close_model();
 }
 

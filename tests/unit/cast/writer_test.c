@@ -1,6 +1,6 @@
 /*
- * Publishers through the writer's thread: replies in order, all or nothing, group commits, producers once, pausing, a publisher
- * that leaves before its replies.
+ * Publishers through the writer's thread: replies in order, all or nothing, group commits,
+ * producers once, pausing, a publisher that leaves before its replies.
  */
 #include <poll.h>
 #include <stdatomic.h>

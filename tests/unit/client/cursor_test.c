@@ -32,11 +32,28 @@ static void check_content(const char *path, const char *want)
 	sc_bytes_done(&b);
 }
 
-static const struct { const char *text; bool usable; uint64_t value; } readings[] = {
-	{ "17", true, 17 }, { " 17\n", true, 17 }, { "+0017", true, 17 }, { "1_7", true, 17 },
-	{ "18446744073709551614", true, UINT64_MAX - 1 }, { "18446744073709551615", false, 0 },
-	{ "", false, 0 }, { "x", false, 0 }, { "1__7", false, 0 }, { "_17", false, 0 }, { "17_", false, 0 },
-	{ "1\n2", false, 0 }, { "\xef\xbb\xbf" "17", false, 0 }, { "-3", false, 0 }, { "0", true, 0 },
+static const struct {
+	const char *text;
+	bool usable;
+	uint64_t value;
+} readings[] = {
+	{ "17", true, 17 },
+	{ " 17\n", true, 17 },
+	{ "+0017", true, 17 },
+	{ "1_7", true, 17 },
+	{ "18446744073709551614", true, UINT64_MAX - 1 },
+	{ "18446744073709551615", false, 0 },
+	{ "", false, 0 },
+	{ "x", false, 0 },
+	{ "1__7", false, 0 },
+	{ "_17", false, 0 },
+	{ "17_", false, 0 },
+	{ "1\n2", false, 0 },
+	{ "\xef\xbb\xbf"
+	  "17",
+	  false, 0 },
+	{ "-3", false, 0 },
+	{ "0", true, 0 },
 	{ "1.5", false, 0 },
 };
 

@@ -12,7 +12,8 @@ static void on_skipped(void *arg, struct sc_span message, const struct sc_err *e
 	told++;
 }
 
-static void check_lines(struct sc_mapper_options options, struct sc_span message, bool binary, const char *want)
+static void check_lines(struct sc_mapper_options options, struct sc_span message, bool binary,
+			const char *want)
 {
 	struct sc_mapper *m = NULL;
 	struct sc_bytes out;
@@ -35,7 +36,8 @@ TEST(json_comes_out_as_it_came)
 {
 	struct sc_mapper_options o = { 0 };
 
-	check_lines(o, SC_SPAN("{\"a\": 1.0, \"b\":[ 1e2,-0,\"\\/\"]}"), false, "{\"a\": 1.0, \"b\":[ 1e2,-0,\"\\/\"]}\n");
+	check_lines(o, SC_SPAN("{\"a\": 1.0, \"b\":[ 1e2,-0,\"\\/\"]}"), false,
+		    "{\"a\": 1.0, \"b\":[ 1e2,-0,\"\\/\"]}\n");
 	check_lines(o, SC_SPAN("{\n\"a\":1}"), false, "{\"a\":1}\n");
 	check_lines(o, SC_SPAN("18446744073709551615"), false, "18446744073709551615\n");
 }
@@ -57,7 +59,8 @@ TEST(a_program_makes_rows)
 {
 	struct sc_mapper_options o = { .program = "select(.e==\"t\") | .d | {p,n:(.n|tonumber)}" };
 
-	check_lines(o, SC_SPAN("{\"e\":\"t\",\"d\":{\"p\":0.10,\"n\":\"17\"}}"), false, "{\"p\":0.10,\"n\":17}\n");
+	check_lines(o, SC_SPAN("{\"e\":\"t\",\"d\":{\"p\":0.10,\"n\":\"17\"}}"), false,
+		    "{\"p\":0.10,\"n\":17}\n");
 	check_lines(o, SC_SPAN("{\"e\":\"h\"}"), false, "");
 	o.program = ".[]";
 	check_lines(o, SC_SPAN("[1,2.50,9007199254740993]"), false, "1\n2.50\n9007199254740993\n");
@@ -70,7 +73,8 @@ TEST(what_gives_no_row_is_left_out_and_counted)
 	told = 0;
 	check_lines(o, SC_SPAN("pong"), false, "");
 	CHECK_INT(told, 1);
-	check_lines(o, SC_SPAN("{\"a\":1,\"b\":\"x\"}"), false, ""); /* not half of its rows either */
+	check_lines(o, SC_SPAN("{\"a\":1,\"b\":\"x\"}"), false,
+		    ""); /* not half of its rows either */
 	CHECK_INT(told, 2);
 }
 
@@ -85,7 +89,8 @@ TEST(raw_keeps_every_message)
 	check_lines(o, SC_SPAN("[1]"), false, "{\"raw\":\"[1]\"}\n");
 	check_lines(o, SC_SPAN("\xff"), true, "{\"raw\":\"{\\\"$base64\\\":\\\"/w==\\\"}\"}\n");
 	o.program = ".p";
-	check_lines(o, SC_SPAN("{\"p\":1}"), false, "{\"raw\":\"{\\\"p\\\":1}\"}\n"); /* 1 is no row */
+	check_lines(o, SC_SPAN("{\"p\":1}"), false,
+		    "{\"raw\":\"{\\\"p\\\":1}\"}\n"); /* 1 is no row */
 	CHECK_INT(told, 0);
 }
 

@@ -1,4 +1,5 @@
-/* Output: what a pipe's reader has not taken does not count; a full pipe makes nobody wait; a reader that left is EPIPE. */
+/* Output: what a pipe's reader has not taken does not count; a full pipe makes nobody wait; a
+ * reader that left is EPIPE. */
 #include "client/output.h"
 
 #include <errno.h>

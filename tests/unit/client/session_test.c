@@ -1,4 +1,5 @@
-/* The session: where it resumes, what it takes for a fault, when it is finished, what closes mean. */
+/* The session: where it resumes, what it takes for a fault, when it is finished, what closes
+ * mean. */
 #include "client/session.h"
 
 #include "../check.h"
@@ -23,8 +24,8 @@ static void check_target(struct sc_session *s, const char *want)
 	sc_bytes_done(&out);
 }
 
-static int feed(struct sc_session *s, const char *text, enum sc_session_step *ret_step, struct sc_data *ret_row,
-		struct sc_err *err)
+static int feed(struct sc_session *s, const char *text, enum sc_session_step *ret_step,
+		struct sc_data *ret_row, struct sc_err *err)
 {
 	return sc_session_message(s, sc_span_str(text), false, ret_step, ret_row, err);
 }
@@ -52,12 +53,15 @@ static void row(struct sc_session *s, const char *text, enum sc_session_step wan
 		sc_session_delivered(s, 1);
 }
 
-static const char live[] = "{\"streamcast\":1,\"stream\":\"t\",\"end_offset\":10,\"replay\":null,\"durable\":true,"
-			   "\"schema\":null,\"archive\":null,\"stream_id\":\"A\"}";
-static const char from_3[] = "{\"streamcast\":1,\"stream\":\"t\",\"end_offset\":6,\"replay\":[3,6],\"durable\":true,"
-			     "\"schema\":null,\"archive\":null,\"stream_id\":\"A\"}";
-static const char not_durable[] = "{\"streamcast\":1,\"stream\":\"t\",\"end_offset\":null,\"replay\":null,"
-				  "\"durable\":false,\"schema\":null,\"archive\":null}";
+static const char live[] =
+	"{\"streamcast\":1,\"stream\":\"t\",\"end_offset\":10,\"replay\":null,\"durable\":true,"
+	"\"schema\":null,\"archive\":null,\"stream_id\":\"A\"}";
+static const char from_3[] =
+	"{\"streamcast\":1,\"stream\":\"t\",\"end_offset\":6,\"replay\":[3,6],\"durable\":true,"
+	"\"schema\":null,\"archive\":null,\"stream_id\":\"A\"}";
+static const char not_durable[] =
+	"{\"streamcast\":1,\"stream\":\"t\",\"end_offset\":null,\"replay\":null,"
+	"\"durable\":false,\"schema\":null,\"archive\":null}";
 
 TEST(live_goes_on_where_the_first_greeting_said)
 {
@@ -78,7 +82,8 @@ TEST(live_goes_on_where_the_first_greeting_said)
 
 TEST(the_urls_offset_is_replaced_as_it_goes_on)
 {
-	struct sc_session *s = open_session((struct sc_session_options){ .target = "/t?where=%7B%7D&offset=3&x" });
+	struct sc_session *s = open_session(
+		(struct sc_session_options){ .target = "/t?where=%7B%7D&offset=3&x" });
 
 	check_target(s, "/t?where=%7B%7D&x&offset=3");
 	greet(s, from_3);
@@ -91,7 +96,9 @@ TEST(two_offsets_or_none_are_refused)
 {
 	struct sc_session *s = NULL;
 	struct sc_err err;
-	struct sc_session_options two = { .target = "/t?offset=3", .has_offset = true, .offset = 4 };
+	struct sc_session_options two = { .target = "/t?offset=3",
+					  .has_offset = true,
+					  .offset = 4 };
 	struct sc_session_options bad = { .target = "/t?offset=x" };
 
 	CHECK_INT(sc_session_new(&two, &s, &err), SC_E_USAGE);
@@ -102,7 +109,8 @@ TEST(two_offsets_or_none_are_refused)
 
 TEST(gaps_are_told_once_and_steps_back_are_faults)
 {
-	struct sc_session *s = open_session((struct sc_session_options){ .target = "/t", .has_offset = true, .offset = 3 });
+	struct sc_session *s = open_session(
+		(struct sc_session_options){ .target = "/t", .has_offset = true, .offset = 3 });
 	enum sc_session_step step;
 	struct sc_data data;
 	struct sc_gap gap;
@@ -118,12 +126,15 @@ TEST(gaps_are_told_once_and_steps_back_are_faults)
 	CHECK_INT(feed(s, "[7,{}]", &step, &data, &err), SC_E_PROTOCOL);
 	sc_session_free(s);
 
-	s = open_session((struct sc_session_options){ .target = "/t", .has_offset = true, .offset = 3 });
+	s = open_session(
+		(struct sc_session_options){ .target = "/t", .has_offset = true, .offset = 3 });
 	greet(s, from_3);
-	CHECK_INT(feed(s, "[2,{}]", &step, &data, &err), SC_E_PROTOCOL); /* below what was asked for */
+	CHECK_INT(feed(s, "[2,{}]", &step, &data, &err),
+		  SC_E_PROTOCOL); /* below what was asked for */
 	sc_session_free(s);
 
-	s = open_session((struct sc_session_options){ .target = "/t", .has_offset = true, .offset = 3, .contiguous = true });
+	s = open_session((struct sc_session_options){
+		.target = "/t", .has_offset = true, .offset = 3, .contiguous = true });
 	greet(s, from_3);
 	row(s, "[3,{}]", SC_STEP_ROW);
 	CHECK_INT(feed(s, "[5,{}]", &step, &data, &err), SC_E_PROTOCOL);
@@ -132,7 +143,8 @@ TEST(gaps_are_told_once_and_steps_back_are_faults)
 
 TEST(finished_by_count_offset_and_end)
 {
-	struct sc_session *s = open_session((struct sc_session_options){ .target = "/t", .has_offset = true, .count = 2 });
+	struct sc_session *s = open_session(
+		(struct sc_session_options){ .target = "/t", .has_offset = true, .count = 2 });
 
 	greet(s, from_3);
 	row(s, "[3,{}]", SC_STEP_ROW);
@@ -141,7 +153,8 @@ TEST(finished_by_count_offset_and_end)
 	CHECK(sc_session_finished(s));
 	sc_session_free(s);
 
-	s = open_session((struct sc_session_options){ .target = "/t", .has_offset = true, .to = 4 });
+	s = open_session(
+		(struct sc_session_options){ .target = "/t", .has_offset = true, .to = 4 });
 	greet(s, from_3);
 	row(s, "[3,{}]", SC_STEP_ROW);
 	CHECK(!sc_session_finished(s));
@@ -149,7 +162,8 @@ TEST(finished_by_count_offset_and_end)
 	CHECK(sc_session_finished(s));
 	sc_session_free(s);
 
-	s = open_session((struct sc_session_options){ .target = "/t", .has_offset = true, .offset = 3, .until_end = true });
+	s = open_session((struct sc_session_options){
+		.target = "/t", .has_offset = true, .offset = 3, .until_end = true });
 	greet(s, from_3);
 	row(s, "[3,{}]", SC_STEP_ROW);
 	row(s, "[4,{}]", SC_STEP_ROW);
@@ -166,9 +180,16 @@ TEST(finished_by_count_offset_and_end)
 
 TEST(refusals_keep_their_meaning)
 {
-	struct sc_session *s = open_session((struct sc_session_options){ .target = "/t", .has_offset = true, .offset = 99 });
-	static const struct { int code; const char *reason; int want; } cases[] = {
-		{ 4416, "{\"error\":\"not_replayable\",\"why\":\"ahead\",\"offset\":99,\"end_offset\":6}", SC_E_REFUSED },
+	struct sc_session *s = open_session(
+		(struct sc_session_options){ .target = "/t", .has_offset = true, .offset = 99 });
+	static const struct {
+		int code;
+		const char *reason;
+		int want;
+	} cases[] = {
+		{ 4416,
+		  "{\"error\":\"not_replayable\",\"why\":\"ahead\",\"offset\":99,\"end_offset\":6}",
+		  SC_E_REFUSED },
 		{ 4416, "", SC_E_REFUSED },
 		{ 4404, "{\"error\":\"no_such_stream\",\"serves\":[\"a\"]}", SC_E_NOLOG },
 	};
@@ -176,7 +197,8 @@ TEST(refusals_keep_their_meaning)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct sc_err err;
 
-		CHECK_INT(sc_session_closed(s, cases[i].code, sc_span_str(cases[i].reason), &err), SC_VERDICT_FAIL);
+		CHECK_INT(sc_session_closed(s, cases[i].code, sc_span_str(cases[i].reason), &err),
+			  SC_VERDICT_FAIL);
 		CHECK_INT(err.code, cases[i].want);
 	}
 	sc_session_free(s);
@@ -184,7 +206,8 @@ TEST(refusals_keep_their_meaning)
 
 TEST(too_slow_is_borne_until_nothing_moves)
 {
-	struct sc_session *s = open_session((struct sc_session_options){ .target = "/t", .has_offset = true, .offset = 3 });
+	struct sc_session *s = open_session(
+		(struct sc_session_options){ .target = "/t", .has_offset = true, .offset = 3 });
 	struct sc_span reason = SC_SPAN("{\"error\":\"too_slow\",\"backlog\":8}");
 	struct sc_err err;
 	char text[32];
@@ -211,7 +234,9 @@ TEST(another_log_is_not_taken_for_the_old_one)
 
 	greet(s, live);
 	sc_session_connected(s);
-	CHECK_INT(feed(s, "{\"streamcast\":1,\"end_offset\":10,\"durable\":true,\"stream_id\":\"B\"}", &step, &data, &err),
+	CHECK_INT(feed(s,
+		       "{\"streamcast\":1,\"end_offset\":10,\"durable\":true,\"stream_id\":\"B\"}",
+		       &step, &data, &err),
 		  SC_E_REFUSED);
 	CHECK(strstr(err.fields, "other_log") != NULL);
 	sc_session_free(s);

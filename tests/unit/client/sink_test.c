@@ -1,4 +1,5 @@
-/* The sink: a command's success finishes its lines and its failure stops; acknowledgements count; a reader that leaves is noticed. */
+/* The sink: a command's success finishes its lines and its failure stops; acknowledgements count; a
+ * reader that leaves is noticed. */
 #include "client/sink.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@ struct world {
 	struct sc_err error;
 	bool failed;
 	int rooms, ticks;
-	uint64_t until;   /* stop once this offset is done */
+	uint64_t until; /* stop once this offset is done */
 };
 
 static void on_room(void *arg)
@@ -85,8 +86,10 @@ TEST(a_command_gets_batches_and_finishes_them)
 
 	CHECK(fd >= 0);
 	close(fd);
-	snprintf(command, sizeof(command), "echo $SC_FIRST_OFFSET-$SC_OFFSET >>%s; cat >>%s", path, path);
-	open_world(&w, (struct sc_sink_options){ .fd = 1, .exec = command, .exec_rows = 2, .ack_fd = -1 });
+	snprintf(command, sizeof(command), "echo $SC_FIRST_OFFSET-$SC_OFFSET >>%s; cat >>%s", path,
+		 path);
+	open_world(&w, (struct sc_sink_options){
+			       .fd = 1, .exec = command, .exec_rows = 2, .ack_fd = -1 });
 	for (uint64_t i = 1; i <= 5; i++) {
 		int n = snprintf(line, sizeof(line), "[%d,%d]\n", (int)i, (int)i * 10);
 
@@ -110,7 +113,8 @@ TEST(a_command_that_fails_finishes_nothing)
 	struct sc_err err;
 	struct world w;
 
-	open_world(&w, (struct sc_sink_options){ .fd = 1, .exec = "test $SC_OFFSET != 2 || exit 7", .ack_fd = -1 });
+	open_world(&w, (struct sc_sink_options){
+			       .fd = 1, .exec = "test $SC_OFFSET != 2 || exit 7", .ack_fd = -1 });
 	for (uint64_t i = 1; i <= 3; i++)
 		CHECK_OK(sc_sink_put(w.sink, SC_SPAN("x\n"), i, &err), &err);
 	CHECK_OK(sc_sink_flush(w.sink, &err), &err);

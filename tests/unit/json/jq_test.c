@@ -1,6 +1,7 @@
 /*
- * Goal: jq programs run as in jq, copies keep their bytes, and no number is ever rounded in silence.
- * Method: tables of program, input and results; libjq's own answers where they can be right.
+ * Goal: jq programs run as in jq, copies keep their bytes, and no number is ever rounded in
+ * silence. Method: tables of program, input and results; libjq's own answers where they can be
+ * right.
  */
 #include <jv.h>
 #include <unistd.h>
@@ -266,6 +267,8 @@ TEST(inexact_numbers_in_programs_and_strings)
 	     "{\"id\":9007199254740993,\"t\":1e400,\"n\":-18446744073709551615}");
 	maps("\"a\\(9007199254740993)b\\(\"\\(1)\")\" # 9007199254740993\n", "null",
 	     "\"a9007199254740993b1\"");
+	maps("\"\\(1) 9007199254740993 # \\(2)\\\"9007199254740993\"", "null",
+	     "\"1 9007199254740993 # 2\\\"9007199254740993\"");
 	maps(".id | tonumber", "{\"id\":\"1790401279000001234\"}", "1790401279000001234");
 	maps("{id: (.a + .b | tonumber)}", "{\"a\":\"17904012790000\",\"b\":\"01234\"}",
 	     "{\"id\":1790401279000001234}");
@@ -588,7 +591,8 @@ TEST(libjq_reads_the_same)
 			check_same(&value, theirs, 0);
 			good++;
 		} else {
-			/* libjq also takes 1. and control characters in strings, and replaces bad escapes */
+			/* libjq also takes 1. and control characters in strings, and replaces bad
+			 * escapes */
 			jv_free(theirs);
 			bad++;
 		}

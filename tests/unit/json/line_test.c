@@ -1,6 +1,6 @@
 /*
- * Goal: lines are told from bare rows; any bytes turn into one line and back. Method: tables, and random bytes drawn
- * from an alphabet that hits every special case.
+ * Goal: lines are told from bare rows; any bytes turn into one line and back. Method: tables, and
+ * random bytes drawn from an alphabet that hits every special case.
  */
 #include "json/line.h"
 #include "../check.h"

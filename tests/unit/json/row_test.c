@@ -1,6 +1,7 @@
 /*
- * Goal: rows are stored with their own bytes in schema order, or refused in words that name the column.
- * Method: tables; every numeric limit from both sides; random rows against a slow second opinion.
+ * Goal: rows are stored with their own bytes in schema order, or refused in words that name the
+ * column. Method: tables; every numeric limit from both sides; random rows against a slow second
+ * opinion.
  */
 #include "json/schema.h"
 #include "../check.h"
@@ -73,6 +74,40 @@ TEST(bytes_are_kept)
 	       "null}");
 	stored(trades, "{\"ev\\u0065nt_ts\":1,\"\\u0070rice\":1,\"side\":2,\"ok\":null}",
 	       "{\"event_ts\":1,\"price\":1,\"amount\":null,\"side\":2,\"sym\":null,\"ok\":null}");
+}
+
+/* Rows with every column that differ from the stored form in one thing each. */
+TEST(nearly_stored_rows)
+{
+	static const char want[] =
+		"{\"event_ts\":1,\"price\":2.50,\"amount\":3,\"side\":4,\"sym\":\"x\",\"ok\":true}";
+	static const char *const rows[] = {
+		"{\"event_ts\":1,\"price\":2.50,\"amount\":3,\"side\":4,\"sym\":\"x\",\"ok\":true}",
+		"{\"event_ts\":1, "
+		"\"price\":2.50,\"amount\":3,\"side\":4,\"sym\":\"x\",\"ok\":true}",
+		"{\"event_ts\" "
+		":1,\"price\":2.50,\"amount\":3,\"side\":4,\"sym\":\"x\",\"ok\":true}",
+		"{\"event_ts\":1,\"price\": "
+		"2.50,\"amount\":3,\"side\":4,\"sym\":\"x\",\"ok\":true}",
+		"{\"event_ts\":1,\"price\":2.50,\"amount\":3,\"side\":4,\"sym\":\"x\",\"ok\":true "
+		"}",
+		"{ "
+		"\"event_ts\":1,\"price\":2.50,\"amount\":3,\"side\":4,\"sym\":\"x\",\"ok\":true}",
+		"{\"event_ts\":1,\"pric\\u0065\":2.50,\"amount\":3,\"side\":4,\"sym\":\"x\",\"ok\":"
+		"true}",
+		"{\"price\":2.50,\"event_ts\":1,\"amount\":3,\"side\":4,\"sym\":\"x\",\"ok\":true}",
+		"{\"event_ts\":1,\"price\":2.50,\"amount\":3,\"side\":4,\"ok\":true,\"sym\":\"x\"}",
+		"{\"event_ts\":0,\"event_ts\":1,\"price\":2.50,\"amount\":3,\"side\":4,\"sym\":"
+		"\"x\",\"ok\":true}",
+		"{\"event_ts\":1,\"price\":2.50,\"amount\":3,\"side\":4,\"sym\":\"x\",\"ok\":true,"
+		"\"ok\":true}",
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		/* twice: the order of the keys is remembered */
+		stored(trades, rows[i], want);
+		stored(trades, rows[i], want);
+	}
 }
 
 TEST(the_last_of_repeated_keys_wins)
@@ -281,7 +316,8 @@ static uint64_t next_random(void)
 	return state ^= state << 17;
 }
 
-/* Rows of the wide schema: the last value of each column wins, in whatever order and spelling the keys come. */
+/* Rows of the wide schema: the last value of each column wins, in whatever order and spelling the
+ * keys come. */
 TEST(random_rows)
 {
 	enum { COLUMNS = 40 };

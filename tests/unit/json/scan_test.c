@@ -1,6 +1,7 @@
 /*
- * Goal: the scanner's answers, its words, and what is read from a scanned value. Method: tables of texts; strings with a
- * special byte at every distance from both ends, since the fast paths work in blocks.
+ * Goal: the scanner's answers, its words, and what is read from a scanned value. Method: tables of
+ * texts; strings with a special byte at every distance from both ends, since the fast paths work in
+ * blocks.
  */
 #include "json/scan.h"
 #include "../check.h"
@@ -47,6 +48,10 @@ TEST(says_what_is_wrong_and_where)
 		{ "\"\\ud800\"",
 		  "not JSON: a string holds a surrogate without its partner at byte 1" },
 		{ "\"\\udc00\\ud800\"",
+		  "not JSON: a string holds a surrogate without its partner at byte 1" },
+		{ "\"\\ud800\\ue000\"",
+		  "not JSON: a string holds a surrogate without its partner at byte 1" },
+		{ "\"\\udc00\\udc00\"",
 		  "not JSON: a string holds a surrogate without its partner at byte 1" },
 		{ "\"ab\xff\"", "not JSON: a string holds invalid UTF-8, byte 0xff at byte 3" },
 		{ "\"ab", "not JSON: the text ends inside a value at byte 3" },
@@ -106,7 +111,8 @@ TEST(kinds)
 	}
 }
 
-/* Each special thing at every place of a string of up to 70 bytes, the text ending at the end of its memory. */
+/* Each special thing at every place of a string of up to 70 bytes, the text ending at the end of
+ * its memory. */
 TEST(blocks_and_tails)
 {
 	static const struct {

@@ -1,6 +1,6 @@
 /*
- * Goal: the schema language of streamcast-wire 9: what is accepted, what is refused in which words, the published form.
- * Method: tables of schema texts.
+ * Goal: the schema language of streamcast-wire 9: what is accepted, what is refused in which words,
+ * the published form. Method: tables of schema texts.
  */
 #include "json/schema.h"
 #include "../check.h"

@@ -1,7 +1,8 @@
 /*
- * Goal: the scanner decides every JSONTestSuite file as RFC 8259 demands. Method: scan each file, as it is and again
- * from memory that ends exactly behind it (so that a read past the end is seen by a sanitizer).
- * SC_JSONTESTSUITE names the folder; the default is right from the top of the source tree.
+ * Goal: the scanner decides every JSONTestSuite file as RFC 8259 demands. Method: scan each file,
+ * as it is and again from memory that ends exactly behind it (so that a read past the end is seen
+ * by a sanitizer). SC_JSONTESTSUITE names the folder; the default is right from the top of the
+ * source tree.
  */
 #include <dirent.h>
 

@@ -109,6 +109,18 @@ static void check_info(const struct sc_segment_info *got, const struct model *m,
 	CHECK(got->tie.next == got->last + 1);
 }
 
+/* A frame ends only where the next line would make it too long. */
+static void check_frames(const struct sc_segment *s, const struct model *m)
+{
+	for (size_t i = 0; i < sc_segment_info(s)->frames; i++) {
+		const struct sc_segment_frame *f = sc_segment_frame(s, i);
+		size_t next = model_find(m, f->last) + 1;
+
+		CHECK(f->size <= SC_SEGMENT_FRAME || f->rows == 1);
+		CHECK(next == m->count || f->size + m->rows[next].len > SC_SEGMENT_FRAME);
+	}
+}
+
 static void round_trip(enum shape shape, uint64_t seed)
 {
 	struct sc_segment_info written;
@@ -130,6 +142,7 @@ static void round_trip(enum shape shape, uint64_t seed)
 	source.ahead = seed % 2 ? 1u << 20 : 0;
 	CHECK_OK(sc_segment_open(&source, &s, &err), &err);
 	check_info(sc_segment_info(s), &m, &written, file.len);
+	check_frames(s, &m);
 	check_rows(s, &m, 0, 0);
 	check_rows(s, &m, any(m.count), 1 + any(20000));
 	check_places(s, &m);

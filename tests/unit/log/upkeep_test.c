@@ -333,9 +333,10 @@ TEST(create_refusals)
 	CHECK_INT(sc_log_open(path, SC_LOG_READ, &log, &err), SC_E_NOLOG);
 	CHECK(strstr(err.next, "sc-log create") != NULL);
 	CHECK_INT(sc_log_open(log_dir, SC_LOG_READ, &log, &err), SC_E_NOLOG);
-	snprintf(path, sizeof(path), "%s/a/b", log_dir);
-	CHECK_INT(sc_log_create(path, &(struct sc_log_settings){ .message_max = 0 }, &err),
+	CHECK_INT(sc_log_create("/proc/none/a", &(struct sc_log_settings){ .message_max = 0 }, &err),
 		  SC_E_CANTCREAT);
+	snprintf(path, sizeof(path), "%s/a/b", log_dir); /* folders on the way are made */
+	CHECK_OK(sc_log_create(path, &(struct sc_log_settings){ .message_max = 0 }, &err), &err);
 	snprintf(path, sizeof(path), "%s/bad", log_dir);
 	CHECK_INT(sc_log_create(path, &(struct sc_log_settings){ .schema = SC_SPAN("{}") }, &err),
 		  SC_E_CONFIG);

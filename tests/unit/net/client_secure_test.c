@@ -1,5 +1,6 @@
 /*
- * Goal    TLS trusts only what it should, proxies are talked through, compressed messages are whole and bounded.
+ * Goal    TLS trusts only what it should, proxies are talked through, compressed messages are whole
+ *         and bounded.
  * Method  certificates made here; the peer's thread plays proxy and server in one; zlib compresses.
  */
 #include <openssl/bio.h>
@@ -40,7 +41,8 @@ static void write_pem(char path[64], X509 *cert, EVP_PKEY *key)
 	fclose(f);
 }
 
-/* Self-signed, for the names in SAN ("DNS:localhost,IP:127.0.0.1"), valid from and to these seconds from now. */
+/* Self-signed, for the names in SAN ("DNS:localhost,IP:127.0.0.1"), valid from and to these seconds
+ * from now. */
 static void identity_make(struct identity *id, const char *san, long from_s, long to_s)
 {
 	X509_EXTENSION *ext;

@@ -1,5 +1,6 @@
 /*
- * Goal    the client tells whole messages and true ends, comes back as it should, and never stops answering pings.
+ * Goal    the client tells whole messages and true ends, comes back as it should, and never stops
+ *         answering pings.
  * Method  a peer in a thread plays each case over a loopback socket; the hooks' words are compared.
  */
 #include <linux/sockios.h>
@@ -585,7 +586,8 @@ TEST(the_client_may_be_freed_in_a_hook)
 	finish("open t:one");
 }
 
-/* Backpressure: the peer floods; paused, pings are answered until the buffer is full, and nothing is lost. */
+/* Backpressure: the peer floods; paused, pings are answered until the buffer is full, and nothing
+ * is lost. */
 
 enum { FLOOD = 20000 };
 

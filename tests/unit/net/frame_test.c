@@ -1,5 +1,6 @@
 /*
- * Goal    frames become whole messages however they are cut; every breach of RFC 6455 has its close code.
+ * Goal    frames become whole messages however they are cut; every breach of RFC 6455 has its close
+ *         code.
  * Method  bytes written by hand, given at once and one by one; what we write is read back.
  */
 #include "net/frame.h"
@@ -193,7 +194,8 @@ TEST(a_long_close_reason_is_cut_between_letters)
 	sc_bytes_done(&out);
 }
 
-/* Every sequence of up to four bytes of interest against the definition (Unicode, table 3-7), at all places of a word. */
+/* Every sequence of up to four bytes of interest against the definition (Unicode, table 3-7), at
+ * all places of a word. */
 static bool slow_utf8(const unsigned char *p, size_t n)
 {
 	for (size_t i = 0; i < n;) {

@@ -1,6 +1,7 @@
 /*
  * Goal    request heads are read strictly, and any bytes are safe.
- * Method  heads by hand; heads with random bytes changed, in memory of exactly their size (for the sanitizers).
+ * Method  heads by hand; heads with random bytes changed, in memory of exactly their size (for the
+ *         sanitizers).
  */
 #include "net/http.h"
 
@@ -9,8 +10,9 @@
 #include "base/clock.h"
 #include "../check.h"
 
-static const char good[] = "GET /a%2F?b HTTP/1.1\r\nHost: example:80\r\nConnection: keep-alive ,\tUpgrade\r\n"
-			   "X-Empty:\r\nX-Pad: \t in  side \t\r\nCONNECTION: other\r\n\r\n";
+static const char good[] =
+	"GET /a%2F?b HTTP/1.1\r\nHost: example:80\r\nConnection: keep-alive ,\tUpgrade\r\n"
+	"X-Empty:\r\nX-Pad: \t in  side \t\r\nCONNECTION: other\r\n\r\n";
 
 TEST(a_head)
 {
@@ -27,7 +29,8 @@ TEST(a_head)
 	CHECK(sc_http_field(&h, "x-empty").data && !sc_http_field(&h, "x-none").data);
 	CHECK_SPAN(sc_http_field(&h, "x-pad"), "in  side");
 	CHECK_INT(sc_http_field_count(&h, "connection"), 2);
-	CHECK(sc_http_lists(&h, "connection", "UPGRADE") && sc_http_lists(&h, "connection", "other"));
+	CHECK(sc_http_lists(&h, "connection", "UPGRADE") &&
+	      sc_http_lists(&h, "connection", "other"));
 	CHECK(!sc_http_lists(&h, "connection", "keep") && !sc_http_lists(&h, "connection", ""));
 }
 
@@ -81,7 +84,8 @@ TEST(answers)
 
 	sc_bytes_init(&b, 4096);
 	CHECK_INT(sc_http_put_head(&b, 405, NULL, "Allow: GET\r\n", 0), 0);
-	CHECK_MEM(b.data, b.len, "HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\nAllow: GET\r\n"
+	CHECK_MEM(b.data, b.len,
+		  "HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\nAllow: GET\r\n"
 		  "Connection: close\r\n\r\n");
 	sc_bytes_done(&b);
 }

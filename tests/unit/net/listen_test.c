@@ -26,8 +26,8 @@ static bool dial(int family, const char *host, int port)
 	int fd = socket(family, SOCK_STREAM, 0), rc;
 
 	inet_pton(family, host, family == AF_INET ? (void *)&a.sin_addr : (void *)&b.sin6_addr);
-	rc = family == AF_INET ? connect(fd, (struct sockaddr *)&a, sizeof(a)) :
-				 connect(fd, (struct sockaddr *)&b, sizeof(b));
+	rc = family == AF_INET ? connect(fd, (struct sockaddr *)&a, sizeof(a))
+			       : connect(fd, (struct sockaddr *)&b, sizeof(b));
 	close(fd);
 	return rc == 0;
 }
@@ -49,7 +49,8 @@ TEST(ports_and_hosts)
 	CHECK(!dial(AF_INET6, "::1", list.sockets[0].port));
 	CHECK(dial(AF_INET6, "::1", list.sockets[1].port));
 	CHECK(dial(AF_INET, "127.0.0.1", list.sockets[2].port));
-	CHECK(dial(AF_INET, "127.0.0.1", list.sockets[3].port) && dial(AF_INET6, "::1", list.sockets[3].port));
+	CHECK(dial(AF_INET, "127.0.0.1", list.sockets[3].port) &&
+	      dial(AF_INET6, "::1", list.sockets[3].port));
 	sc_listen_done(&list);
 	CHECK_OK(sc_listen_add(&list, "localhost:0", &err), &err);
 	for (size_t i = 1; i < list.count; i++)

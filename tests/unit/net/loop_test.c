@@ -1,6 +1,8 @@
 /*
- * Goal    the loop tells what happened, once, and survives callbacks that free themselves and others.
- * Method  pipes, a regular file, timers on the real clock (order only, never length), signals, threads.
+ * Goal    the loop tells what happened, once, and survives callbacks that free themselves and
+ *         others.
+ * Method  pipes, a regular file, timers on the real clock (order only, never length), signals,
+ *         threads.
  */
 #include "net/loop.h"
 
@@ -58,7 +60,8 @@ TEST(timers_go_off_in_order_and_once)
 	set_up();
 	order[0] = '\0';
 	for (int i = 0; i < 5; i++)
-		CHECK_OK(sc_timer_new(loop, note, (void *)(intptr_t)('a' + i), &timers[i], &err), &err);
+		CHECK_OK(sc_timer_new(loop, note, (void *)(intptr_t)('a' + i), &timers[i], &err),
+			 &err);
 	CHECK_OK(sc_timer_new(loop, stop_it, NULL, &end, &err), &err);
 	sc_timer_start(timers[2], 30);
 	sc_timer_start(timers[0], 10);
@@ -134,7 +137,8 @@ TEST(ten_thousand_timers_are_a_heap)
 	for (size_t i = 0; i < 10000; i++) {
 		int64_t ms = 50 + (int64_t)sc_random_below(50);
 
-		CHECK_OK(sc_timer_new(loop, many_due, (void *)(uintptr_t)i, &many[i].timer, &err), &err);
+		CHECK_OK(sc_timer_new(loop, many_due, (void *)(uintptr_t)i, &many[i].timer, &err),
+			 &err);
 		many[i].due_min_us = sc_mono_us() + ms * 1000;
 		sc_timer_start(many[i].timer, ms);
 		many[i].due_max_us = sc_mono_us() + ms * 1000;

@@ -1,8 +1,10 @@
 /*
- * tests/unit/net/peer.h: the other end of a client, for tests: a thread that runs a script on a blocking socket.
+ * tests/unit/net/peer.h: the other end of a client, for tests: a thread that runs a script on a
+ * blocking socket.
  *
- * Each script is a function; what it finds wrong is kept (PEER_CHECK) and told by peer_stop in the main thread. Reads
- * give up after some seconds, so that a broken client ends a test instead of hanging it.
+ * Each script is a function; what it finds wrong is kept (PEER_CHECK) and told by peer_stop in the
+ * main thread. Reads give up after some seconds, so that a broken client ends a test instead of
+ * hanging it.
  */
 #ifndef SC_TESTS_PEER_H
 #define SC_TESTS_PEER_H
@@ -233,7 +235,8 @@ static inline bool peer_text(struct peer *p, const char *text)
 	return peer_frame(p, 0x81, text, strlen(text));
 }
 
-/* A client's frame, which must be masked; its payload, NUL-terminated, at most 125 bytes. -1, or the first byte. */
+/* A client's frame, which must be masked; its payload, NUL-terminated, at most 125 bytes. -1, or
+ * the first byte. */
 static inline int peer_read_frame(struct peer *p, char payload[126], size_t *ret_len)
 {
 	unsigned char head[2], mask[4];

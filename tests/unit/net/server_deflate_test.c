@@ -94,12 +94,17 @@ TEST(offers)
 	set_up();
 	dial("/", "permessage-deflate", BASE), hang_up();
 	dial("/", "permessage-deflate; client_max_window_bits", BASE), hang_up();
-	dial("/", "x-other, permessage-deflate; server_max_window_bits=10; server_no_context_takeover",
-	     BASE "; server_no_context_takeover; server_max_window_bits=10"), hang_up();
-	dial("/", "permessage-deflate; server_max_window_bits=8, permessage-deflate", BASE), hang_up();
+	dial("/",
+	     "x-other, permessage-deflate; server_max_window_bits=10; server_no_context_takeover",
+	     BASE "; server_no_context_takeover; server_max_window_bits=10"),
+		hang_up();
+	dial("/", "permessage-deflate; server_max_window_bits=8, permessage-deflate", BASE),
+		hang_up();
 	dial("/", "permessage-deflate; server_max_window_bits=16", NULL), hang_up();
 	dial("/", "permessage-deflate; server_max_window_bits", NULL), hang_up();
-	dial("/", "permessage-deflate; server_no_context_takeover; server_no_context_takeover", NULL), hang_up();
+	dial("/", "permessage-deflate; server_no_context_takeover; server_no_context_takeover",
+	     NULL),
+		hang_up();
 	dial("/", "permessage-deflate; unheard_of", NULL), hang_up();
 	dial("/", "permessage-deflate-32", NULL), hang_up();
 	app_end();
@@ -111,7 +116,8 @@ TEST(offers)
 
 TEST(both_ways_carry_what_was_sent)
 {
-	static const char *const all[] = { "permessage-deflate", "permessage-deflate; server_no_context_takeover",
+	static const char *const all[] = { "permessage-deflate",
+					   "permessage-deflate; server_no_context_takeover",
 					   "permessage-deflate; server_max_window_bits=9" };
 	static char big[1000000];
 
@@ -144,7 +150,8 @@ TEST(both_ways_carry_what_was_sent)
 		expect_packed("[1,{\"price\":101.5}]", 19);
 		send_packed("[1,{\"price\":101.5}]", 19);
 		CHECK(peer_look(&peer, &first, &payload, &whole));
-		CHECK(i == 1 ? payload.len == size_one : payload.len < size_one); /* it remembers, or does not */
+		CHECK(i == 1 ? payload.len == size_one
+			     : payload.len < size_one); /* it remembers, or does not */
 		expect_packed("[1,{\"price\":101.5}]", 19);
 		send_packed(big, sizeof(big));
 		expect_packed(big, sizeof(big));
@@ -194,7 +201,8 @@ TEST(a_bad_message_ends_its_own_connection_only)
 			for (int k = 0; k < 4; k++) {
 				deflater.next_in = (unsigned char *)zeros;
 				deflater.avail_in = sizeof(zeros);
-				CHECK(deflate(&deflater, k == 3 ? Z_SYNC_FLUSH : Z_NO_FLUSH) == Z_OK);
+				CHECK(deflate(&deflater, k == 3 ? Z_SYNC_FLUSH : Z_NO_FLUSH) ==
+				      Z_OK);
 			}
 			peer_frame(&peer, 0xc2, out, sizeof(out) - deflater.avail_out - 4);
 		}

@@ -1,8 +1,9 @@
 /*
- * tests/unit/net/server_peer.h: a server under test in a thread of its own, and a raw client that can do wrong.
+ * tests/unit/net/server_peer.h: a server under test in a thread of its own, and a raw client that
+ * can do wrong.
  *
- * The server's application does what the request target says; see app_* below. The client's calls block, with
- * a limit, and fail the test when it passes.
+ * The server's application does what the request target says; see app_* below. The client's calls
+ * block, with a limit, and fail the test when it passes.
  */
 #ifndef SC_TESTS_SERVER_PEER_H
 #define SC_TESTS_SERVER_PEER_H
@@ -519,7 +520,8 @@ static inline void peer_frame(struct peer *p, unsigned first, const void *data, 
 	free(out);
 }
 
-/* The next frame whole at the front of p->in: its payload; *ret_first its first byte. Drop with peer_drop. */
+/* The next frame whole at the front of p->in: its payload; *ret_first its first byte. Drop with
+ * peer_drop. */
 static inline bool peer_look(struct peer *p, unsigned *ret_first, struct sc_span *ret_payload, size_t *ret_whole)
 {
 	for (;;) {

@@ -1,6 +1,8 @@
 /*
- * Goal    every peer is served or refused as the contract says, whatever it sends, and nobody else notices.
- * Method  a server in a thread, raw sockets against it; memory, descriptors and processor time are looked at.
+ * Goal    every peer is served or refused as the contract says, whatever it sends, and nobody else
+ *         notices.
+ * Method  a server in a thread, raw sockets against it; memory, descriptors and processor time are
+ *         looked at.
  */
 #include <malloc.h>
 #include <signal.h>
@@ -50,7 +52,8 @@ TEST(a_target_comes_as_it_was_sent)
 	REQUEST("GET /a%2Fb%00//./../x+y?q=%20&z#f HTTP/1.1\r\nHost: t\r\n\r\n");
 	all = peer_all(&peer);
 	CHECK(strncmp(all, "HTTP/1.1 200 OK\r\n", 17) == 0);
-	CHECK(strstr(all, "\r\nContent-Length: 29\r\n") && strstr(all, "\r\nConnection: close\r\n"));
+	CHECK(strstr(all, "\r\nContent-Length: 29\r\n") &&
+	      strstr(all, "\r\nConnection: close\r\n"));
 	CHECK_STR(strstr(all, "\r\n\r\n") + 4, "/a%2Fb%00//./../x+y?q=%20&z#f");
 	peer_close(&peer);
 	REQUEST("HEAD /a HTTP/1.1\r\nHost: t\r\n\r\n");
@@ -70,7 +73,8 @@ TEST(one_answer_a_connection_and_then_its_end)
 
 	app_options();
 	app_start();
-	REQUEST("GET /1 HTTP/1.1\r\nHost: t\r\n\r\nGET /2 HTTP/1.1\r\nHost: t\r\n\r\nPOST /3 HTTP/1.1\r\n"
+	REQUEST("GET /1 HTTP/1.1\r\nHost: t\r\n\r\nGET /2 HTTP/1.1\r\nHost: t\r\n\r\nPOST /3 "
+		"HTTP/1.1\r\n"
 		"Content-Length: 5\r\n\r\nhello");
 	all = peer_all(&peer);
 	CHECK(strstr(all, "/1"));
@@ -103,7 +107,8 @@ TEST(wrong_requests_are_refused_in_http_1_1)
 
 	app_options();
 	app_start();
-	REFUSED("POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 3\r\n\r\nabcGET / HTTP/1.1\r\n\r\n", 405);
+	REFUSED("POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 3\r\n\r\nabcGET / HTTP/1.1\r\n\r\n",
+		405);
 	REFUSED("PUT / HTTP/1.1\r\nHost: t\r\n\r\n", 405);
 	REFUSED("OPTIONS * HTTP/1.1\r\nHost: t\r\n\r\n", 405);
 	REFUSED("BREW / HTTP/1.1\r\nHost: t\r\n\r\n", 405);
@@ -163,12 +168,17 @@ TEST(wrong_upgrades_are_refused)
 	app_options();
 	app_start();
 	REFUSED(WS "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", 426);
-	REFUSED(WS "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 8\r\n\r\n", 426);
+	REFUSED(WS
+		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 8\r\n\r\n",
+		426);
 	REFUSED(WS "Sec-WebSocket-Version: 13\r\n\r\n", 400);
 	REFUSED(WS "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: short\r\n\r\n", 400);
-	REFUSED(WS "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ!!\r\n\r\n", 400);
+	REFUSED(WS
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ!!\r\n\r\n",
+		400);
 	REFUSED("GET / HTTP/1.1\r\nHost: t\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", 400);
+		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+		400);
 	peer_init(&peer, peer_dial());
 	CHECK(strstr(peer_upgrade(&peer, "/refuse", ""), "HTTP/1.1 403 Forbidden"));
 	CHECK_STR(peer_all(&peer), "not you\n");
@@ -214,7 +224,8 @@ TEST(events_are_streamed)
 	app_start();
 	REQUEST("GET /sse?3 HTTP/1.1\r\nHost: t\r\n\r\n");
 	all = peer_all(&peer);
-	CHECK(strstr(all, "\r\nContent-Type: text/event-stream\r\n") && !strstr(all, "Content-Length"));
+	CHECK(strstr(all, "\r\nContent-Type: text/event-stream\r\n") &&
+	      !strstr(all, "Content-Length"));
 	CHECK_STR(strstr(all, "\r\n\r\n") + 4, "data: 0\n\ndata: 1\n\ndata: 2\n\n");
 	peer_close(&peer);
 	WAIT_FOR(app.closed == 1);
@@ -251,9 +262,15 @@ TEST(messages_come_whole)
 	}
 	/* byte by byte */
 	for (size_t i = 0; i < 14; i++)
-		peer_put(&peer, &"\x81\x88\x00\x00\x00\x00" "abcdefgh"[i], 1);
+		peer_put(&peer,
+			 &"\x81\x88\x00\x00\x00\x00"
+			  "abcdefgh"[i],
+			 1);
 	peer_expect(&peer, 0x81, "abcdefgh", 8);
-	peer_frame(&peer, 0x88, "\x03\xe8" "bye", 5);
+	peer_frame(&peer, 0x88,
+		   "\x03\xe8"
+		   "bye",
+		   5);
 	peer_expect_close(&peer, 1000);
 	peer_close(&peer);
 	WAIT_FOR(app.closed == 1);
@@ -281,19 +298,22 @@ TEST(malformed_frames_end_their_own_connection)
 
 	app_options();
 	app_start();
-	BROKEN("\x81\x01" "a", 1002);                             /* not masked */
-	BROKEN("\xc1\x81\1\2\3\4x", 1002);                        /* RSV1 without compression */
-	BROKEN("\x83\x80\1\2\3\4", 1002);                         /* reserved opcode */
-	BROKEN("\x80\x80\1\2\3\4", 1002);                         /* continues nothing */
-	BROKEN("\x01\x80\1\2\3\4\x81\x80\1\2\3\4", 1002);         /* message inside a message */
-	BROKEN("\x09\x80\1\2\3\4", 1002);                         /* ping in fragments */
-	BROKEN("\x89\xfe\x00\x7e\1\2\3\4", 1002);                 /* ping too long */
-	BROKEN("\x82\xfe\x00\x05\1\2\3\4", 1002);                 /* length not shortest */
+	BROKEN("\x81\x01"
+	       "a",
+	       1002);                                     /* not masked */
+	BROKEN("\xc1\x81\1\2\3\4x", 1002);                /* RSV1 without compression */
+	BROKEN("\x83\x80\1\2\3\4", 1002);                 /* reserved opcode */
+	BROKEN("\x80\x80\1\2\3\4", 1002);                 /* continues nothing */
+	BROKEN("\x01\x80\1\2\3\4\x81\x80\1\2\3\4", 1002); /* message inside a message */
+	BROKEN("\x09\x80\1\2\3\4", 1002);                 /* ping in fragments */
+	BROKEN("\x89\xfe\x00\x7e\1\2\3\4", 1002);         /* ping too long */
+	BROKEN("\x82\xfe\x00\x05\1\2\3\4", 1002);         /* length not shortest */
 	BROKEN("\x82\xff\xff\xff\xff\xff\xff\xff\xff\xff\1\2\3\4", 1002);
 	BROKEN("\x82\xff\x3f\xff\xff\xff\xff\xff\xff\xff\1\2\3\4", 1009);
-	BROKEN("\x82\xff\x00\x00\x00\x00\x00\x10\x00\x01\1\2\3\4", 1009); /* one over 1 MiB, not a byte of it sent */
-	BROKEN("\x88\x81\0\0\0\0\3", 1002);                       /* half a code */
-	BROKEN("\x88\x82\0\0\0\0\x03\xed", 1002);                 /* 1005 may not be sent */
+	BROKEN("\x82\xff\x00\x00\x00\x00\x00\x10\x00\x01\1\2\3\4",
+	       1009);                             /* one over 1 MiB, not a byte of it sent */
+	BROKEN("\x88\x81\0\0\0\0\3", 1002);       /* half a code */
+	BROKEN("\x88\x82\0\0\0\0\x03\xed", 1002); /* 1005 may not be sent */
 	broken(out, frame_make(out, 0x81, "a\xff", 2, 2), 1007);
 	broken(out, frame_make(out, 0x81, "\xed\xa0\x80", 3, 3), 1007);
 	broken(out, frame_make(out, 0x88, "\x03\xe8\xff", 3, 3), 1007);
@@ -305,7 +325,8 @@ TEST(malformed_frames_end_their_own_connection)
 /* Frames that are mostly right, with bytes changed; then half of them reset the connection. */
 TEST(random_frames_hurt_nobody_else)
 {
-	static const char *const targets[] = { "/echo", "/discard", "/pause", "/messages?100000", "/frames?100000" };
+	static const char *const targets[] = { "/echo", "/discard", "/pause", "/messages?100000",
+					       "/frames?100000" };
 	static unsigned char run[70000];
 
 	app_options();
@@ -317,14 +338,17 @@ TEST(random_frames_hurt_nobody_else)
 		size_t len = 0;
 
 		peer_init(&peer, peer_dial());
-		(void)peer_upgrade(&peer, targets[i % 5], i & 1 ? "Sec-WebSocket-Extensions: permessage-deflate\r\n" : "");
+		(void)peer_upgrade(&peer, targets[i % 5],
+				   i & 1 ? "Sec-WebSocket-Extensions: permessage-deflate\r\n" : "");
 		for (int k = 0; k < 20; k++) {
-			static const unsigned char firsts[] = { 0x81, 0x82, 0x01, 0x80, 0x89, 0x8a, 0xc1, 0x88 };
+			static const unsigned char firsts[] = { 0x81, 0x82, 0x01, 0x80,
+								0x89, 0x8a, 0xc1, 0x88 };
 			static char text[3000];
 			size_t n = sc_random_below(k % 5 ? 120 : 3000);
 
 			memset(text, 'a' + k, sizeof(text));
-			len += frame_make(run + len, firsts[sc_random_below(k < 12 ? 7 : 8)], text, n, n);
+			len += frame_make(run + len, firsts[sc_random_below(k < 12 ? 7 : 8)], text,
+					  n, n);
 		}
 		for (uint64_t k = sc_random_below(4); k > 0; k--)
 			run[sc_random_below(len)] ^= (unsigned char)(1 << sc_random_below(8));
@@ -387,7 +411,8 @@ static size_t rss(void)
 	return at ? strtoull(at + 6, NULL, 10) * 1024 : 0;
 }
 
-/* Frames numbered from 0 to COUNT, in order and intact, with pings of the client's own in between. */
+/* Frames numbered from 0 to COUNT, in order and intact, with pings of the client's own in
+ * between. */
 static void read_frames(struct peer *p, uint64_t count, uint64_t *ret_pongs)
 {
 	uint64_t next = 0, pongs = 0, pings = 0;
@@ -396,7 +421,8 @@ static void read_frames(struct peer *p, uint64_t count, uint64_t *ret_pongs)
 	while (next < count) {
 		/* Whole frames from the front of p->in. */
 		at = 0;
-		while (next < count && p->in_len - at >= 2 && p->in_len - at >= 2u + p->in[at + 1]) {
+		while (next < count && p->in_len - at >= 2 &&
+		       p->in_len - at >= 2u + p->in[at + 1]) {
 			char want[FRAME_TEXT_MAX];
 			size_t n = p->in[at + 1];
 
@@ -425,7 +451,9 @@ static void read_frames(struct peer *p, uint64_t count, uint64_t *ret_pongs)
 
 TEST(every_frame_is_intact_while_the_client_pings)
 {
-	uint64_t pongs, count = getenv("SC_TEST_FRAMES") ? strtoull(getenv("SC_TEST_FRAMES"), NULL, 10) : 4000000; /* 110 MB */
+	uint64_t pongs, count = getenv("SC_TEST_FRAMES")
+					? strtoull(getenv("SC_TEST_FRAMES"), NULL, 10)
+					: 4000000; /* 110 MB */
 	char target[64];
 
 	app_options();
@@ -695,7 +723,8 @@ TEST(two_thousand_connects_and_leaves)
 			if (i % 4 == 1)
 				peer_puts(&peer, "GET / HT");
 			if (i % 4 >= 2) {
-				(void)peer_upgrade(&peer, i % 8 < 4 ? "/echo" : "/frames?100000", "");
+				(void)peer_upgrade(&peer, i % 8 < 4 ? "/echo" : "/frames?100000",
+						   "");
 				ended++;
 			}
 			if (i % 2)
@@ -743,7 +772,8 @@ TEST(without_descriptors_it_waits_and_does_not_spin)
 		fds[n] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		if (fds[n] < 0)
 			break;
-		struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)peer_port),
+		struct sockaddr_in a = { .sin_family = AF_INET,
+					 .sin_port = htons((uint16_t)peer_port),
 					 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 		CHECK(connect(fds[n], (struct sockaddr *)&a, sizeof(a)) == 0);
 	}

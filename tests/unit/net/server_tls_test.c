@@ -1,5 +1,6 @@
 /*
- * Goal    the same server over TLS: frames intact at full speed, client certificates, new certificates by reload.
+ * Goal    the same server over TLS: frames intact at full speed, client certificates, new
+ *         certificates by reload.
  * Method  certificates made by openssl(1) in a folder of the test's own; OpenSSL as the client.
  */
 #include <openssl/err.h>
@@ -26,8 +27,10 @@ static void shell(const char *format, ...)
 
 static void make_cert(const char *name)
 {
-	shell("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=%s "
-	      "-addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout %s/key.pem -out %s/cert.pem 2>%s/log",
+	shell("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+	      "-subj /CN=%s "
+	      "-addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout %s/key.pem -out "
+	      "%s/cert.pem 2>%s/log",
 	      name, dir, dir, dir);
 }
 

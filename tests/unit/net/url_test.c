@@ -1,5 +1,6 @@
 /*
- * Goal    a URL gives host, port and target as written, names what it refuses, and never shows a password.
+ * Goal    a URL gives host, port and target as written, names what it refuses, and never shows a
+ *         password.
  * Method  tables of texts.
  */
 #include "net/url.h"

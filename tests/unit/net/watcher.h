@@ -1,8 +1,9 @@
 /*
  * tests/unit/net/watcher.h: a client whose hooks write a line of words, for tests.
  *
- * Words: "open", "t:TEXT", "b:LEN", "pong", "drained", "lost:CODE" (an open one, with the close code), "fail:STATUS" (a try),
- * "end:WORD" (finished, with the code's word). The loop stops when it is finished, or when w->stop is in the words.
+ * Words: "open", "t:TEXT", "b:LEN", "pong", "drained", "lost:CODE" (an open one, with the close
+ * code), "fail:STATUS" (a try), "end:WORD" (finished, with the code's word). The loop stops when it
+ * is finished, or when w->stop is in the words.
  */
 #ifndef SC_TESTS_WATCHER_H
 #define SC_TESTS_WATCHER_H

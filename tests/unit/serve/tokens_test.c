@@ -64,7 +64,8 @@ TEST(files_that_say_nothing_are_refused)
 	CHECK_INT(sc_tokens_open(path, &t, &err), SC_E_CONFIG);
 	write_text(path, "read one two\n");
 	CHECK_INT(sc_tokens_open(path, &t, &err), SC_E_CONFIG);
-	write_text(path, "read a\x01" "b\n");
+	write_text(path, "read a\x01"
+			 "b\n");
 	CHECK_INT(sc_tokens_open(path, &t, &err), SC_E_CONFIG);
 	CHECK(!t);
 	unlink(path);

@@ -1,4 +1,5 @@
-/* Close codes and reasons: fields in order, the 123-byte rule to the byte, lenient reading, and the boundaries of 5.2. */
+/* Close codes and reasons: fields in order, the 123-byte rule to the byte, lenient reading, and the
+ * boundaries of 5.2. */
 #include "../check.h"
 #include "wire/refusal.h"
 

@@ -1,4 +1,5 @@
-/* Request targets as urllib.parse and int() of Python 3.11 read them: names, keys, integers, refusals. */
+/* Request targets as urllib.parse and int() of Python 3.11 read them: names, keys, integers,
+ * refusals. */
 #include "../check.h"
 #include "wire/target.h"
 
