@@ -145,9 +145,12 @@ static void print_json(struct sc_log *log, const struct sc_log_state *s,
 	else
 		printf("\"first_us\":null,\"last_us\":null,");
 	printf("\"commits\":%llu,\"journals\":%llu,\"segments\":%llu,\"journal_bytes\":%llu,"
+	       "\"segment_bytes\":%llu,\"sealed_rows\":%llu,\"sealed_bytes\":%llu,"
 	       "\"index_bytes\":%llu,\"readers\":%llu,",
 	       (unsigned long long)s->commit_seq, (unsigned long long)s->journals,
 	       (unsigned long long)s->segments, (unsigned long long)u->journal_bytes,
+	       (unsigned long long)u->segment_bytes, (unsigned long long)s->sealed_rows,
+	       (unsigned long long)s->sealed_bytes,
 	       (unsigned long long)u->index_bytes, (unsigned long long)u->readers);
 	printf("\"message_max\":%llu,\"schema\":%.*s,\"sources\":{%.*s}}\n",
 	       (unsigned long long)sc_log_message_max(log), (int)text.len, text.data,
@@ -171,6 +174,10 @@ static void print_text(struct sc_log *log, const struct sc_log_state *s,
 	}
 	printf("next         %llu\ncommits      %llu\n", (unsigned long long)s->next_offset,
 	       (unsigned long long)s->commit_seq);
+	if (s->segments)
+		printf("segments     %llu (%llu bytes on disk, %llu rows, %llu bytes of lines)\n",
+		       (unsigned long long)s->segments, (unsigned long long)u->segment_bytes,
+		       (unsigned long long)s->sealed_rows, (unsigned long long)s->sealed_bytes);
 	printf("journals     %llu (%llu bytes on disk)\nindex        %llu bytes, %llu readers\n",
 	       (unsigned long long)s->journals, (unsigned long long)u->journal_bytes,
 	       (unsigned long long)u->index_bytes, (unsigned long long)u->readers);
@@ -218,7 +225,7 @@ int run_verify(const void *given, char *const *operands, struct sc_err *err)
 	if (rc < 0)
 		return rc;
 	if (p.orphans)
-		sc_say(SC_WARNING, "%llu files in the log's folder journal/ belong to nothing",
+		sc_say(SC_WARNING, "%llu files in the log's folders journal/ and sealed/ belong to nothing",
 		       (unsigned long long)p.orphans);
 	if (o->common.json)
 		printf("{\"hash\":\"%s\",\"rows\":%llu,\"bytes\":%llu,\"first\":%llu,\"last\":%llu,"

@@ -489,8 +489,10 @@ int sc_index_rebuild(struct sc_log *log, struct sc_err *err)
 	}
 	log->state_writable = true;
 	rc = publish(log, &r.state, err);
+	log->locked = true; /* our caller holds the lock: look-ups take the index as it is */
 	if (rc == 0)
 		sc_recover_sweep(log, &r);
+	log->locked = false;
 	return rc;
 }
 

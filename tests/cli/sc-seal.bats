@@ -40,7 +40,7 @@ silent() {
 	[[ $(segments t) -eq 1 ]]
 	silent sc-seal t --force
 	[[ $(segments t) -eq 1 ]]
-	silent sc-seal t --json -q --dry-run
+	silent sc-seal t -q --dry-run
 }
 
 @test "sealed rows are read as before, appended to, followed by new offsets" {
@@ -120,8 +120,8 @@ silent() {
 	same before after
 	sc-seal t --force --compact --target 24K --keep-rows 3000 --json >did
 	for list in sealed compacted removed; do
-		jq -c ".$list[] | [.first, .last, .rows, .bytes, .why, .first_us, .last_us, .journals]" would >w
-		jq -c ".$list[] | [.first, .last, .rows, .bytes, .why, .first_us, .last_us, .journals]" did >d
+		jq -c ".${list}[] | [.first, .last, .rows, .bytes, .why, .first_us, .last_us, .journals]" would >w
+		jq -c ".${list}[] | [.first, .last, .rows, .bytes, .why, .first_us, .last_us, .journals]" did >d
 		same w d
 	done
 	jq -e '.dry_run and (.sealed | length > 0) and (.removed | length > 0)' would
@@ -304,7 +304,7 @@ sealed_to() { # sealed_to LOG LAST: for wait_for
 
 @test "a reader and an appender run through seals: every row once, in order" {
 	sc-log create t --journal-size 16384
-	rows 1 20000 | sc-log append --quiet --batch-rows 50 t &
+	rows 1 20000 | sc-log append --quiet --batch-rows 50 t 3>&- &
 	appender=$!
 	start r sc-log read t --from 1 --follow --count 20000
 	while kill -0 "$appender" 2>/dev/null; do
@@ -359,11 +359,17 @@ sealed_to() { # sealed_to LOG LAST: for wait_for
 	sc-log verify t
 }
 
-@test "a bar on a terminal only, and gone at the end" {
+@test "a bar on a terminal only, and gone at the end; TERM in the middle of a long seal" {
 	sc-log create t --journal-size 8M
 	rows 1 1500000 | sc-log append --quiet t
 	cp -r t u
+	start s sc-seal u --force --level 19 --target 64M
+	wait_for test -s u/seal.lock
+	begin=${EPOCHREALTIME/./}
+	stop s
+	[[ $ended -eq 143 && $((${EPOCHREALTIME/./} - begin)) -lt 2500000 && ! -s s.err && $(segments u) -eq 0 ]]
 	silent sc-seal u --force --level 9
+	[[ $(sc-log verify u | cut -d ' ' -f 1) == "$(sc-log verify t | cut -d ' ' -f 1)" ]]
 	TERM=xterm script -qec "sc-seal t --force --level 9" /dev/null </dev/null >screen
 	grep -q 'seal \[#' screen
 	[[ $(tail -c 4 screen) == $'\r\e[K' ]]

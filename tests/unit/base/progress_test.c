@@ -1,4 +1,7 @@
-/* progress_test.c: the line of a long piece of work, and that it shows on a terminal only. */
+/*
+ * Goal: the line says how far, how fast and how long, fits any width, shows on a terminal only, and goes away.
+ * Method: lines against texts; a pseudo-terminal and a pipe, with a clock that the test moves.
+ */
 #include "base/progress.h"
 
 #include <fcntl.h>
