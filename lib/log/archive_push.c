@@ -64,11 +64,11 @@ static int put_log(struct sc_archive *archive, bool write, struct sc_err *err)
 	char path[PATH_MAX], etag[SC_STORE_ETAG_SIZE], key[SC_ARCHIVE_KEY];
 	struct sc_bytes ours;
 	bool same = false;
-	int rc = sc_log_file(archive->log, path, SC_ARCHIVE_LOG);
+	int rc;
 
+	sc_log_file(archive->log, path, SC_ARCHIVE_LOG);
 	sc_bytes_init(&ours, SC_ARCHIVE_JSON_MAX);
-	if (rc == 0)
-		rc = sc_read_file(path, &ours, err);
+	rc = sc_read_file(path, &ours, err);
 	if (rc == 0)
 		rc = check_log(archive, &ours, &same, etag, err);
 	if (rc == 0 && write && !same) {

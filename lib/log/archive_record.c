@@ -123,11 +123,11 @@ int sc_archive_record_read(struct sc_archive *archive, struct sc_err *err)
 	struct sc_json root, member;
 	char path[PATH_MAX];
 	struct sc_bytes text;
-	int rc = sc_log_file(archive->log, path, RECORD);
+	int rc;
 
+	sc_log_file(archive->log, path, RECORD);
 	sc_bytes_init(&text, RECORD_MAX);
-	if (rc == 0)
-		rc = sc_read_file(path, &text, err);
+	rc = sc_read_file(path, &text, err);
 	if (rc == SC_E_NOLOG) {
 		sc_err_clear(err);
 		rc = 0; /* it was never archived */
@@ -154,10 +154,9 @@ int sc_archive_record_write(struct sc_archive *archive, struct sc_err *err)
 	const struct sc_archive_record *r = &archive->record;
 	char path[PATH_MAX];
 	struct sc_bytes text;
-	int rc = sc_log_file(archive->log, path, RECORD), bad = 0;
+	int rc, bad = 0;
 
-	if (rc < 0)
-		return rc;
+	sc_log_file(archive->log, path, RECORD);
 	sc_bytes_init(&text, RECORD_MAX);
 	bad |= sc_bytes_putf(&text, "{\"format\":%d,\n\"stream_id\":\"%s\",\n\"archive\":",
 			     SC_ARCHIVE_FORMAT, archive->stream_id);
