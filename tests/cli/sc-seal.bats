@@ -180,7 +180,14 @@ silent() {
 	[[ $(cat t/sealed/*.zst | wc -c) -lt $size ]]
 
 	rows=$(jq '.kept.rows' <<<"$output")
-	silent sc-seal t --keep-rows "$rows" --target 16K
+	first=$(find t/sealed -name '*.zst' -printf '%f\n' | sort | tail -n 1 | cut -c 1-20)
+	last_rows=$((2001 - 10#$first))
+	run -0 sc-seal t --keep-rows "$rows" --target 16K --json
+	jq -e '.removed == []' <<<"$output"
+	run -0 sc-seal t --keep-rows $((last_rows + 1)) --target 16K --json
+	jq -e '.kept.segments == 2' <<<"$output"
+	run -0 sc-seal t --keep-rows "$last_rows" --target 16K --json
+	jq -e '.kept.segments == 1' <<<"$output"
 	run -0 sc-seal t --keep-rows 1 --json --target 16K
 	jq -e '.kept.segments == 1 and .kept.last == 2000 and all(.removed[]; .why == "rows")' <<<"$output"
 	[[ $(segments t) -eq 1 ]]
@@ -302,6 +309,21 @@ sealed_to() { # sealed_to LOG LAST: for wait_for
 	run -66 sc-seal --watch missing
 }
 
+@test "--watch sees that its log was replaced" {
+	make_log t 100
+	make_log u 50
+	start w sc-seal --watch --age none --interval 1h t
+	wait_for test -s t/seal.lock
+	kill -HUP "$pid"
+	wait_for sealed_to t 100
+	mv t gone
+	mv u t
+	kill -HUP "$pid"
+	wait_for sealed_to t 50
+	stop w
+	[[ $ended -eq 0 && ! -s w.err ]]
+}
+
 @test "a reader and an appender run through seals: every row once, in order" {
 	sc-log create t --journal-size 16384
 	rows 1 20000 | sc-log append --quiet --batch-rows 50 t 3>&- &
@@ -368,7 +390,8 @@ sealed_to() { # sealed_to LOG LAST: for wait_for
 	begin=${EPOCHREALTIME/./}
 	stop s
 	[[ $ended -eq 143 && $((${EPOCHREALTIME/./} - begin)) -lt 2500000 && ! -s s.err && $(segments u) -eq 0 ]]
-	silent sc-seal u --force --level 9
+	TERM=xterm script -qec "sc-seal u --force --level 9 -q --json" /dev/null </dev/null >screen
+	jq -e '.leftovers == 0 and .sealed[-1].last == 1500000' screen # it tidied up, and drew nothing
 	[[ $(sc-log verify u | cut -d ' ' -f 1) == "$(sc-log verify t | cut -d ' ' -f 1)" ]]
 	TERM=xterm script -qec "sc-seal t --force --level 9" /dev/null </dev/null >screen
 	grep -q 'seal \[#' screen
