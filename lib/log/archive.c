@@ -10,7 +10,7 @@
 #include "json/scan.h"
 #include "log/archive_internal.h"
 
-#define TRIED "cannot read archive"
+#define TRIED "cannot read"
 
 void sc_archive_name(const struct sc_archive *archive, const char *name,
 		     char ret_key[SC_ARCHIVE_KEY])

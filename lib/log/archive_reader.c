@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "log/archive_internal.h"
 
-#define TRIED "cannot read archive"
+#define TRIED "cannot read"
 
 struct sc_archive_reader {
 	struct sc_archive *archive;
