@@ -304,7 +304,8 @@ static const struct sc_example examples[] = {
 
 static const int statuses[] = { 65, 66, 69, 70, 74, 75, 76, 77, 78, 80, 0 };
 
-SC_PROGRAM("sc-seal", "seal the rows of logs into compressed segments, archive them, and remove old ones",
+SC_PROGRAM("sc-seal",
+	   "seal the rows of logs into compressed segments, archive them, and remove old ones",
 	   "Makes segments of each LOG's finished journals: compressed, checked files that any "
 	   "zstd reads. "
 	   "Puts small segments together, and removes those that are not to be kept. The log can "

@@ -1,14 +1,14 @@
 /*
  * log/archive.h: the third tier: a log's segments in a place elsewhere, written by one machine and read by any.
  *
- * Owns      handles until they are closed; a log that is archived is the caller's and outlives the handle; runs, texts and steps are
- *           borrowed until the next call on the handle, or for the callback.
+ * Owns      handles until they are closed; a log that is archived is the caller's and outlives the handle; runs, texts and steps
+ *           are borrowed until the next call on the handle, or for the callback.
  * Units     offsets count rows from 1; sizes in bytes; times in us since 1970 UTC.
- * Errors    what store/store.h says, and: SC_E_NOLOG there is no archive of a log at that URL; SC_E_NOAUTH another machine took it
- *           over; SC_E_DATA damage or missing segments, with file and last_good, or an object that is not what we would have put
- *           there; SC_E_REFUSED offsets, as log/reader.h; SC_E_CONFIG another stream, a newer format.
- * Safety    a handle stays in its thread. One machine writes; any number read meanwhile, without a lock. A reader's memory does not
- *           grow with the range: one segment's index, a frame, what is read ahead, and 40 bytes for each segment.
+ * Errors    what store/store.h says, and: SC_E_NOLOG there is no archive of a log at that URL; SC_E_NOAUTH another machine
+ *           took it over; SC_E_DATA damage or missing segments, with file and last_good, or an object that is not what we would
+ *           have put there; SC_E_REFUSED offsets, as log/reader.h; SC_E_CONFIG another stream, a newer format.
+ * Safety    a handle stays in its thread. One machine writes; any number read meanwhile, without a lock. A reader's memory does
+ *           not grow with the range: one segment's index, a frame, what is read ahead, and 40 bytes for each segment.
  * Source    man/sc-log.5, "Archive".
  *
  * Below the archive's URL, which ends with the log's name:
@@ -53,8 +53,8 @@ int sc_archive_offset_at(struct sc_archive *archive, int64_t when_us, uint64_t *
 int sc_archive_range(struct sc_archive *archive, const struct sc_range *range, uint64_t *ret_from, uint64_t *ret_end,
 		     struct sc_err *err);
 
-/* As log/reader.h: FROM 0 is the earliest; SC_E_REFUSED "evicted" or "ahead"; 0 at the end of what the archive held. The archive
- * outlives the reader. */
+/* As log/reader.h: FROM 0 is the earliest; SC_E_REFUSED "evicted" or "ahead"; 0 at the end of what the archive held. The
+ * archive outlives the reader. */
 struct sc_archive_reader;
 int sc_archive_reader_open(struct sc_archive *archive, uint64_t from, struct sc_archive_reader **ret_reader,
 			   struct sc_err *err);
@@ -67,8 +67,8 @@ int sc_archive_verify(struct sc_archive *archive, uint64_t from, uint64_t end, s
 		      struct sc_err *err);
 
 /*
- * To archive LOG in the folder of archives at URL (the log's name is added). Unless DRY, the caller holds the log's seal until the
- * archive is closed, and the archive is claimed: by the first machine that comes; SC_E_NOAUTH when another one has it. Who has
+ * To archive LOG in the folder of archives at URL (the log's name is added). Unless DRY, the caller holds the log's seal until
+ * the archive is closed, and the archive is claimed: by the first machine that comes; SC_E_NOAUTH when another one has it. Who has
  * it, and what was seen to be in it, is noted in the log's archive.json.
  */
 int sc_archive_open_log(struct sc_log *log, const char *url, const struct sc_store_settings *settings, bool dry,
