@@ -316,7 +316,8 @@ TEST(damaged_and_missing_segments_are_named)
 		flip(file, where ? -40 : 30);
 	}
 	CHECK(truncate(file, 100) == 0);
-	CHECK_INT(push_at(log_path, NULL, false, NULL), SC_E_DATA); /* it is not held as it was seen */
+	CHECK_INT(push_at(log_path, NULL, false, NULL),
+		  SC_E_DATA); /* it is not held as it was seen */
 	CHECK(strstr(err.reason, "other bytes"));
 	CHECK_INT(read_archive(1, 0, &out), SC_E_DATA);
 	expect_rows(&out, 1, first - 1);
