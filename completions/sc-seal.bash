@@ -9,7 +9,7 @@ _sc_seal() {
 	elif [[ $prev == '=' ]]; then
 		prev=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
-		options='--force --target --age --compact --level --keep-local --keep-rows --watch --interval -d --dry-run -v --verbose -q --quiet --json --options-file -h --help --version'
+		options='--force --target --age --compact --level --keep-local --keep-rows -A --archive --keep-archive --watch --interval -d --dry-run -v --verbose -q --quiet --json --options-file -h --help --version'
 		paths=1
 		case $prev in
 		--target) kind=none ;;
@@ -17,6 +17,8 @@ _sc_seal() {
 		--level) kind=none ;;
 		--keep-local) kind=none ;;
 		--keep-rows) kind=none ;;
+		-A | --archive) kind=none ;;
+		--keep-archive) kind=none ;;
 		--interval) kind=none ;;
 		--options-file) kind=files ;;
 		esac

@@ -6,7 +6,7 @@
 
 static int refuse(struct sc_err *err, const char *text, const char *reason)
 {
-	sc_err_set(err, SC_E_USAGE, "cannot use --keep-local", "'%s' %s", text, reason);
+	sc_err_set(err, SC_E_USAGE, "cannot use", "'%s' %s", text, reason);
 	return sc_err_next(err, "give an age as 7d, a size as 10G, or both, each with its option");
 }
 
@@ -37,17 +37,32 @@ static int keep_one(const char *text, struct keep *keep, struct sc_err *err)
 	return 0;
 }
 
-int keep_parse(const struct opts *o, struct keep *ret_keep, struct sc_err *err)
+static int keep_list(const struct sc_opt_list *list, const char *flag, struct keep *keep,
+		     struct sc_err *err)
 {
-	struct keep keep = { .rows = (uint64_t)o->keep_rows };
+	for (size_t i = 0; i < list->count; i++) {
+		int rc = keep_one(list->items[i], keep, err);
 
-	for (size_t i = 0; i < o->keep_local.count; i++) {
-		int rc = keep_one(o->keep_local.items[i], &keep, err);
-
+		if (rc < 0 && err)
+			snprintf(err->tried, sizeof(err->tried), "cannot use %s", flag);
 		if (rc < 0)
 			return rc;
 	}
+	return 0;
+}
+
+int keep_parse(const struct opts *o, struct keep *ret_keep, struct keep *ret_archive,
+	       struct sc_err *err)
+{
+	struct keep keep = { .rows = (uint64_t)o->keep_rows }, archive = { .rows = 0 };
+	int rc = keep_list(&o->keep_local, "--keep-local", &keep, err);
+
+	if (rc == 0)
+		rc = keep_list(&o->keep_archive, "--keep-archive", &archive, err);
+	if (rc < 0)
+		return rc;
 	*ret_keep = keep;
+	*ret_archive = archive;
 	return 0;
 }
 

@@ -60,6 +60,18 @@ static const struct sc_opt options[] = {
 	  .min = 1,
 	  .max = 0,
 	  .help = "remove sealed segments beyond those with the newest N sealed rows" },
+	SC_OPT_GROUP("The archive"),
+	{ .name = "archive",
+	  .letter = 'A',
+	  .kind = SC_OPT_TEXT,
+	  .arg = "URL",
+	  .into = INTO(archive),
+	  .help = "put every segment into URL/NAME, file:// or s3://, before it may go from here" },
+	{ .name = "keep-archive",
+	  .kind = SC_OPT_LIST,
+	  .arg = "DUR|SIZE",
+	  .into = INTO(keep_archive),
+	  .help = "remove segments from the archive that are older, or beyond this size" },
 	SC_OPT_GROUP("How it runs"),
 	{ .name = "watch",
 	  .kind = SC_OPT_FLAG,
@@ -83,7 +95,7 @@ static const struct sc_opt options[] = {
 
 struct work {
 	const struct opts *o;
-	struct keep keep;
+	struct keep keep, keep_archive;
 	struct sc_progress progress;
 	struct target *targets;
 	size_t count;
@@ -121,7 +133,9 @@ int target_open(struct target *t, bool dry, struct sc_err *err)
 
 void target_close(struct target *t)
 {
+	sc_archive_close(t->archive);
 	sc_seal_close(t->seal);
+	t->archive = NULL;
 	sc_log_close(t->log);
 	t->seal = NULL;
 	t->log = NULL;
@@ -135,6 +149,7 @@ static int one(struct work *w, struct target *t, bool force, struct sc_err *err)
 	struct round r = { .o = w->o,
 			   .target = t,
 			   .keep = &w->keep,
+			   .keep_archive = &w->keep_archive,
 			   .progress = &w->progress,
 			   .force = force || w->o->force,
 			   .now_us = sc_wall_us() };
@@ -219,6 +234,13 @@ static int check(const struct opts *o, struct sc_err *err)
 	if (o->watch && o->dry_run)
 		return sc_err_set(err, SC_E_USAGE, "cannot watch",
 				  "--watch and --dry-run exclude each other");
+	if (o->keep_archive.count && !o->archive)
+		return sc_err_set(err, SC_E_USAGE, "cannot archive",
+				  "--keep-archive needs --archive");
+	if (o->archive && !sc_store_is_url(o->archive)) {
+		sc_err_set(err, SC_E_USAGE, "cannot archive", "'%s' is no URL", o->archive);
+		return sc_err_next(err, "give file:///FOLDER or s3://BUCKET/PREFIX");
+	}
 	return 0;
 }
 
@@ -247,7 +269,7 @@ static int run(const void *given, char *const *operands, struct sc_err *err)
 	int rc = check(o, err);
 
 	if (rc == 0)
-		rc = keep_parse(o, &w.keep, err);
+		rc = keep_parse(o, &w.keep, &w.keep_archive, err);
 	while (operands[w.count])
 		w.count++;
 	if (rc == 0)
@@ -275,14 +297,17 @@ static const struct sc_example examples[] = {
 	{ "see what that would do", "sc-seal data/trades --keep-local 7d --dry-run" },
 	{ "seal all rows now, and read them with other tools",
 	  "sc-seal --force data/trades && zstdcat data/trades/sealed/*.zst | jq -c '.[1]'" },
+	{ "keep a week here and everything in a bucket",
+	  "sc-seal data/trades --archive s3://bucket/prod --keep-local 7d" },
 	{ "as a service: a week, but never over 10 GiB",
 	  "sc-seal --watch --keep-local 7d --keep-local 10G data/trades" },
 	{ NULL, NULL },
 };
 
-static const int statuses[] = { 65, 66, 70, 74, 75, 77, 78, 0 };
+static const int statuses[] = { 65, 66, 69, 70, 74, 75, 76, 77, 78, 80, 0 };
 
-SC_PROGRAM("sc-seal", "seal the rows of logs into compressed segments, and remove old ones",
+SC_PROGRAM("sc-seal",
+	   "seal the rows of logs into compressed segments, archive them, and remove old ones",
 	   "Makes segments of each LOG's finished journals: compressed, checked files that any "
 	   "zstd reads. "
 	   "Puts small segments together, and removes those that are not to be kept. The log can "

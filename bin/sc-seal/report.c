@@ -41,6 +41,18 @@ static void words(const struct round *r, const struct done *d, char text[WORDS_M
 			 r->o->dry_run ? "remove" : "removed", (ull)s->first, (ull)s->last,
 			 (ull)s->rows, d->foreseen ? "about " : "", (ull)s->file_bytes, d->why);
 		break;
+	case ACT_UPLOADED:
+		snprintf(text, WORDS_MAX, "%s%s segment %llu-%llu to the archive", would,
+			 r->o->dry_run ? "upload" : "uploaded", (ull)s->first, (ull)s->last);
+		break;
+	case ACT_FOUND:
+		snprintf(text, WORDS_MAX, "%s%s segment %llu-%llu, which the archive has", would,
+			 r->o->dry_run ? "verify" : "verified", (ull)s->first, (ull)s->last);
+		break;
+	case ACT_EXPIRED:
+		snprintf(text, WORDS_MAX, "%s%s segment %llu-%llu from the archive", would,
+			 r->o->dry_run ? "remove" : "removed", (ull)s->first, (ull)s->last);
+		break;
 	}
 }
 
@@ -80,8 +92,26 @@ static void put_segment(struct sc_bytes *b, const struct sc_sealed *s, bool esti
 		      (long long)s->last_us);
 }
 
-static void put_acts(const struct round *r, enum sc_seal_act act, const char *name,
-		     const char *from, struct sc_bytes *b)
+/* Of a segment in the archive, what its name says. */
+static void put_archived(const struct round *r, int act, const char *name, struct sc_bytes *b)
+{
+	bool first = true;
+
+	sc_bytes_putf(b, ",\"%s\":[", name);
+	for (size_t i = 0; i < r->count; i++) {
+		const struct sc_sealed *s = &r->done[i].segment;
+
+		if (r->done[i].act != act)
+			continue;
+		sc_bytes_putf(b, "%s{\"first\":%llu,\"last\":%llu}", first ? "" : ",",
+			      (ull)s->first, (ull)s->last);
+		first = false;
+	}
+	sc_bytes_putc(b, ']');
+}
+
+static void put_acts(const struct round *r, int act, const char *name, const char *from,
+		     struct sc_bytes *b)
 {
 	bool first = true;
 
@@ -158,6 +188,11 @@ static void put_json(const struct round *r, const struct sc_err *err, struct sc_
 	put_acts(r, SC_SEAL_SEALED, "sealed", "journals", b);
 	put_acts(r, SC_SEAL_COMPACTED, "compacted", "segments", b);
 	put_acts(r, SC_SEAL_REMOVED, "removed", NULL, b);
+	if (r->o->archive) {
+		put_archived(r, ACT_UPLOADED, "uploaded", b);
+		put_archived(r, ACT_FOUND, "verified", b);
+		put_archived(r, ACT_EXPIRED, "expired", b);
+	}
 	if (r->target->log) {
 		put_kept(r, b);
 		put_unsealed(r, b);

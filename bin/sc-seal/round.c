@@ -1,5 +1,5 @@
 /*
- * round.c: one log, once: compacts, seals, removes.
+ * round.c: one log, once: compacts, seals, archives, removes.
  *
  * Small segments come first, so that each step looks at the log as it is before the run: a dry run
  * can then say exactly what a run does. What is sealed now is put together by a later one.
@@ -9,8 +9,8 @@
 #include "base/file.h"
 #include "sc-seal.h"
 
-static void note(struct round *r, enum sc_seal_act act, const struct sc_sealed *segment,
-		 uint64_t from, const char *why)
+void round_note(struct round *r, int act, const struct sc_sealed *segment, uint64_t from,
+		const char *why)
 {
 	if (r->count == r->cap) {
 		size_t cap = r->cap ? 2 * r->cap : 16;
@@ -43,7 +43,7 @@ static void on_step(void *arg, const struct sc_seal_step *step)
 		why = step->segment->bytes >= target_of(r) / 2 ? "size"
 		      : r->force                               ? "force"
 							       : "age";
-	note(r, step->act, step->segment, step->from, why);
+	round_note(r, step->act, step->segment, step->from, why);
 }
 
 static bool on_progress(void *arg, uint64_t done, uint64_t total)
@@ -122,7 +122,7 @@ static int list_held(struct round *r, struct list *l, struct sc_err *err)
 
 		if (d->act == SC_SEAL_COMPACTED) {
 			foresee_compacted(l, &d->segment);
-		} else {
+		} else if (d->act == SC_SEAL_SEALED) {
 			d->segment.file_bytes = foresee_size(l, d->segment.bytes);
 			rc = list_add(l, &d->segment, err);
 		}
@@ -134,7 +134,8 @@ static int list_held(struct round *r, struct list *l, struct sc_err *err)
 static bool is_foreseen(const struct round *r, size_t count, const struct sc_sealed *segment)
 {
 	for (size_t i = 0; r->o->dry_run && i < count; i++)
-		if (r->done[i].segment.first == segment->first &&
+		if (r->done[i].act <= SC_SEAL_COMPACTED &&
+		    r->done[i].segment.first == segment->first &&
 		    r->done[i].segment.last == segment->last)
 			return true;
 	return false;
@@ -147,13 +148,14 @@ static int retain(struct round *r, const struct sc_seal_options *options, struct
 	size_t before = r->count;
 	size_t go = rc == 0 ? keep_drop(r->keep, l.items, l.count, r->now_us) : 0;
 
+	go = archive_allows(r, l.items, go);
 	if (go && !r->o->dry_run && !stop_signal())
 		rc = sc_seal_remove(r->target->seal, l.items[go - 1].next, options, err);
 	else if (!r->o->dry_run)
 		go = 0;
 	for (size_t i = 0; rc == 0 && i < go; i++) {
-		note(r, SC_SEAL_REMOVED, &l.items[i], 1,
-		     keep_why(r->keep, l.items, l.count, i, r->now_us));
+		round_note(r, SC_SEAL_REMOVED, &l.items[i], 1,
+			   keep_why(r->keep, l.items, l.count, i, r->now_us));
 		if (r->count > before)
 			r->done[r->count - 1].foreseen = is_foreseen(r, before, &l.items[i]);
 	}
@@ -204,6 +206,9 @@ int round_run(struct round *r, struct sc_err *err)
 	sc_progress_begin(r->progress, "seal");
 	if (!stop_signal())
 		rc = keep_first(rc, sc_seal_run(seal, &options, &now), err, &now);
+	sc_progress_clear(r->progress);
+	if (!stop_signal())
+		rc = keep_first(rc, archive_run(r, &now), err, &now);
 	sc_progress_clear(r->progress);
 	rc = keep_first(rc, retain(r, &options, &now), err, &now);
 	if (r->short_of_memory)

@@ -15,6 +15,7 @@
 
 #include "base/program.h"
 #include "base/progress.h"
+#include "log/archive.h"
 #include "log/seal.h"
 
 struct opts {
@@ -22,7 +23,8 @@ struct opts {
 	bool force, compact, dry_run, watch, age_given;
 	uint64_t target;
 	int64_t keep_rows, age_ms, interval_ms, level;
-	struct sc_opt_list keep_local;
+	struct sc_opt_list keep_local, keep_archive;
+	const char *archive;
 };
 
 /* What may stay; 0 = no limit of that kind. */
@@ -30,8 +32,8 @@ struct keep {
 	int64_t age_us;
 	uint64_t bytes, rows;
 };
-/* 7d, 10G and both: --keep-local. */
-int keep_parse(const struct opts *o, struct keep *ret_keep, struct sc_err *err);
+/* 7d, 10G and both: --keep-local, --keep-archive. */
+int keep_parse(const struct opts *o, struct keep *ret_keep, struct keep *ret_archive, struct sc_err *err);
 /* How many of COUNT segments go from the front, and which limit takes each of them. */
 size_t keep_drop(const struct keep *keep, const struct sc_sealed *items, size_t count,
 		int64_t now_us);
@@ -43,6 +45,7 @@ struct target {
 	const char *path;
 	struct sc_log *log;
 	struct sc_seal *seal;
+	struct sc_archive *archive; /* NULL: none was asked for, or it cannot be opened */
 	uint64_t leftovers;       /* that an earlier round told */
 	dev_t device;             /* of its log.json when it was opened */
 	ino_t inode;
@@ -50,9 +53,10 @@ struct target {
 int target_open(struct target *t, bool dry, struct sc_err *err);
 void target_close(struct target *t);
 
-/* What was done to one log at one time. */
+/* What was done to one log at one time: an sc_seal_act, or to its archive. */
+enum { ACT_UPLOADED = SC_SEAL_REMOVED + 1, ACT_FOUND, ACT_EXPIRED };
 struct done {
-	enum sc_seal_act act;
+	int act;
 	struct sc_sealed segment;
 	uint64_t from;            /* journals or segments it was made of */
 	const char *why;
@@ -61,7 +65,7 @@ struct done {
 struct round {
 	const struct opts *o;
 	struct target *target;
-	const struct keep *keep;
+	const struct keep *keep, *keep_archive;
 	struct sc_progress *progress;
 	bool force;
 	int64_t now_us, ms;
@@ -75,11 +79,17 @@ struct round {
 	uint64_t leftovers;
 };
 /*
- * Compacts, seals and removes, in this order. One that fails does not keep the others from being
- * done: the first error is returned. A signal ends it between two steps, with 0.
+ * Compacts, seals, archives and removes, in this order. One that fails does not keep the others from being done: the first error is
+ * returned. A signal ends it between two steps, with 0.
  */
 int round_run(struct round *r, struct sc_err *err);
 void round_done(struct round *r);
+void round_note(struct round *r, int act, const struct sc_sealed *segment, uint64_t from, const char *why);
+
+/* archive.c: what was sealed into the archive, and out of it what is not to be kept there. */
+int archive_run(struct round *r, struct sc_err *err);
+/* How many of the first COUNT segments may go, for all that the archive is asked to have. */
+size_t archive_allows(const struct round *r, const struct sc_sealed *items, size_t count);
 
 /* On stdout: with --json an object, in a dry run lines. ERR is NULL when all went well. */
 int report_print(const struct round *r, const struct sc_err *err, struct sc_err *ret_err);

@@ -3,7 +3,7 @@
 
 load ../lib/common
 
-programs=(sc-capture sc-log sc-seal sc-serve sc-sub)
+programs=(sc-capture sc-catchup sc-log sc-seal sc-serve sc-sub)
 
 setup() {
 	needs "${programs[@]}"

@@ -1,0 +1,90 @@
+/* archive.c: what was sealed goes into the archive; what is not to be kept there goes from it. */
+#include "sc-seal.h"
+
+static void on_step(void *arg, const struct sc_archive_step *step)
+{
+	struct sc_sealed segment = { .first = step->first,
+				     .last = step->last,
+				     .file_bytes = step->file_bytes };
+	static const int acts[] = { [SC_ARCHIVE_UPLOADED] = ACT_UPLOADED,
+				    [SC_ARCHIVE_FOUND] = ACT_FOUND,
+				    [SC_ARCHIVE_REMOVED] = ACT_EXPIRED };
+
+	struct round *r = arg;
+
+	/* it would have become a part of another one before */
+	for (size_t i = 0; r->o->dry_run && step->act != SC_ARCHIVE_REMOVED && i < r->count; i++)
+		if (r->done[i].act == SC_SEAL_COMPACTED &&
+		    r->done[i].segment.first <= step->first &&
+		    step->last <= r->done[i].segment.last)
+			return;
+	round_note(r, acts[step->act], &segment, 1, NULL);
+}
+
+static bool on_progress(void *arg, uint64_t done, uint64_t total)
+{
+	struct round *r = arg;
+
+	sc_progress_show(r->progress, done, total);
+	return !stop_signal();
+}
+
+/* A request that hangs must not hold up the end. */
+static bool stopped(void *arg)
+{
+	(void)arg;
+	return stop_signal() != 0;
+}
+
+/* What a dry run would have sealed, it would upload. */
+static void foresee(struct round *r)
+{
+	size_t count = r->count;
+
+	for (size_t i = 0; i < count; i++) {
+		struct sc_sealed segment = r->done[i].segment;
+
+		if (r->done[i].act == SC_SEAL_SEALED ||
+		    (r->done[i].act == SC_SEAL_COMPACTED &&
+		     !sc_archive_holds(r->target->archive, &segment)))
+			round_note(r, ACT_UPLOADED, &segment, 1, NULL);
+	}
+}
+
+int archive_run(struct round *r, struct sc_err *err)
+{
+	static const struct sc_store_settings settings = { .stop = stopped };
+	struct sc_archive_options options = {
+		.arg = r, .step = on_step, .progress = on_progress, .now_us = r->now_us
+	};
+	struct sc_keep keep = { .age_us = r->keep_archive->age_us,
+				.bytes = r->keep_archive->bytes };
+	struct target *t = r->target;
+	int rc = 0;
+
+	if (!r->o->archive)
+		return 0;
+	sc_progress_begin(r->progress, "archive");
+	if (!t->archive)
+		rc = sc_archive_open_log(t->log, r->o->archive, &settings, r->o->dry_run,
+					 &t->archive, err);
+	if (rc == 0)
+		rc = sc_archive_push(t->archive, &options, err);
+	if (rc == 0 && r->o->dry_run)
+		foresee(r);
+	if (rc == 0 && (keep.age_us || keep.bytes) && !stop_signal())
+		rc = sc_archive_keep(t->archive, &keep, &options, err);
+	return rc == SC_E_TIMEOUT && stop_signal() ? 0 : rc;
+}
+
+size_t archive_allows(const struct round *r, const struct sc_sealed *items, size_t count)
+{
+	size_t held = 0;
+
+	if (!r->o->archive || (r->o->dry_run && r->target->archive))
+		return count; /* a dry run would have uploaded them before */
+	while (r->target->archive && held < count &&
+	       sc_archive_holds(r->target->archive, &items[held]))
+		held++;
+	return held;
+}

@@ -1,0 +1,445 @@
+/*
+ * archive_push.c: segments of a log into its archive, and out of it.
+ *
+ * Each segment is checked, put under the condition that nothing is there, verified by the store, and then noted in the log. A
+ * push that died is taken up by the next: what is there already is compared with our bytes. Before each write the epoch is asked
+ * for, so a machine that was replaced stops at its next write.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "json/scan.h"
+#include "log/archive_internal.h"
+#include "log/log_internal.h"
+#include "store/digest.h"
+
+#define TRIED "cannot archive"
+
+/* The archive's log.json is of this stream, or there is none yet. *RET_SAME: it is ours, byte for byte. */
+static int check_log(struct sc_archive *archive, const struct sc_bytes *ours, bool *ret_same,
+		     char ret_etag[SC_STORE_ETAG_SIZE], struct sc_err *err)
+{
+	struct sc_store_info info;
+	struct sc_json root;
+	char id[40], key[SC_ARCHIVE_KEY];
+	struct sc_bytes text;
+	int rc;
+
+	sc_archive_name(archive, SC_ARCHIVE_LOG, key);
+	*ret_same = false;
+	ret_etag[0] = 0;
+	sc_bytes_init(&text, SC_ARCHIVE_JSON_MAX);
+	rc = sc_store_get(archive->store, key, &text, &info, err);
+	if (rc == SC_E_NOLOG) {
+		sc_bytes_done(&text);
+		return 0;
+	}
+	if (rc == 0 && (sc_json_scan(sc_span(text.data, text.len), &root, NULL) < 0 ||
+			!sc_archive_text(&root, "stream_id", id, sizeof(id)) ||
+			strcmp(id, archive->stream_id) != 0)) {
+		rc = sc_err_set(err, SC_E_CONFIG, TRIED,
+				"another stream's log.json, or something else, is in '%s'",
+				archive->url);
+		sc_log_err(archive->log, err);
+		sc_err_next(err, "give another URL");
+	}
+	if (rc == 0) {
+		*ret_same = text.len == ours->len && !memcmp(text.data, ours->data, text.len);
+		memcpy(ret_etag, info.etag, SC_STORE_ETAG_SIZE);
+	}
+	sc_bytes_done(&text);
+	return rc;
+}
+
+/* log.json as the log has it now. */
+static int put_log(struct sc_archive *archive, bool write, struct sc_err *err)
+{
+	char path[PATH_MAX], etag[SC_STORE_ETAG_SIZE], key[SC_ARCHIVE_KEY];
+	struct sc_bytes ours;
+	bool same = false;
+	int rc;
+
+	sc_log_file(archive->log, path, SC_ARCHIVE_LOG);
+	sc_bytes_init(&ours, SC_ARCHIVE_JSON_MAX);
+	rc = sc_read_file(path, &ours, err);
+	if (rc == 0)
+		rc = check_log(archive, &ours, &same, etag, err);
+	if (rc == 0 && write && !same) {
+		sc_archive_name(archive, SC_ARCHIVE_LOG, key);
+		rc = sc_archive_fence(archive, err);
+		if (rc == 0)
+			rc = sc_store_put(archive->store, key, ours.data, ours.len,
+					  etag[0] ? etag : SC_STORE_ABSENT, NULL, err);
+	}
+	sc_bytes_done(&ours);
+	return rc;
+}
+
+/* The archive is ours, or becomes ours when it is nobody's. */
+static int claim(struct sc_archive *archive, struct sc_err *err)
+{
+	struct sc_archive_record *r = &archive->record;
+	int rc;
+
+	if (archive->epoch.epoch)
+		return sc_archive_fence(archive, err);
+	rc = sc_store_check_conditions(archive->store, err);
+	if (rc < 0)
+		return rc;
+	/* what a log claimed before and was removed there by hand is claimed anew */
+	archive->epoch.epoch = r->epoch; /* below */
+	rc = sc_archive_take_over(archive, err);
+	if (rc == SC_E_BUSY) {
+		r->owner[0] = 0; /* another one was faster: say who */
+		r->epoch = 0;
+		rc = sc_archive_fence(archive, err);
+	}
+	return rc;
+}
+
+int sc_archive_open_log(struct sc_log *log, const char *url,
+			const struct sc_store_settings *settings, bool dry,
+			struct sc_archive **ret_archive, struct sc_err *err)
+{
+	struct sc_archive *archive = sc_calloc(1, sizeof(*archive));
+	int rc;
+
+	if (!archive)
+		return sc_err_nomem(err, TRIED);
+	archive->log = log;
+	archive->dry = dry;
+	archive->can_list = true;
+	archive->listed_anew = true; /* it is compared by writing it once a run */
+	snprintf(archive->stream_id, sizeof(archive->stream_id), "%s", sc_log_stream_id(log));
+	if (strncasecmp(url, "http", 4) == 0)
+		rc = sc_err_set(err, SC_E_USAGE, TRIED, "http and https are only read from");
+	else
+		rc = sc_archive_connect(archive, url, sc_log_name(log), settings, err);
+	if (rc == 0)
+		rc = sc_archive_record_read(archive, err);
+	if (rc == 0)
+		rc = put_log(archive, false, err); /* compares only */
+	if (rc == 0)
+		rc = sc_archive_refresh(archive, err);
+	if (rc == 0 && !dry)
+		rc = claim(archive, err);
+	else if (rc == 0 && archive->epoch.epoch)
+		rc = sc_archive_fence(archive, err);
+	if (rc < 0) {
+		sc_archive_close(archive);
+		return rc;
+	}
+	*ret_archive = archive;
+	return 0;
+}
+
+/* Is an object of exactly that name and size there? */
+static const struct sc_archive_item *listed(const struct sc_archive *archive,
+					    const struct sc_sealed *segment)
+{
+	size_t i = sc_archive_item_of(archive, segment->first);
+
+	return i < archive->count && archive->items[i].first == segment->first &&
+			       archive->items[i].last == segment->last
+		       ? &archive->items[i]
+		       : NULL;
+}
+
+bool sc_archive_holds(const struct sc_archive *archive, const struct sc_sealed *segment)
+{
+	const struct sc_archive_item *same = listed(archive, segment);
+	uint64_t at = segment->first, floor = archive->epoch.floor;
+
+	if (segment->last < floor)
+		return true; /* it had them, and gave them up */
+	if (at < floor)
+		at = floor;
+	/* it was seen there, byte for byte, and it is there still */
+	if (!sc_archive_record_has(archive, at, segment->next))
+		return false;
+	if (same)
+		return !segment->file_bytes || same->bytes == segment->file_bytes;
+	/* those that it was made of were: are they still, without a hole? */
+	for (size_t i = sc_archive_item_of(archive, at);
+	     i < archive->count && archive->items[i].first <= at; i++) {
+		if (archive->items[i].last >= segment->last)
+			return true;
+		at = archive->items[i].last + 1;
+	}
+	return false;
+}
+
+static int differs(const struct sc_archive *archive, const char *path, const char *key,
+		   struct sc_err *err)
+{
+	sc_err_set(err, SC_E_DATA, TRIED, "'%s/%s' has the name of '%s' and other bytes",
+		   sc_store_url(archive->store), key, path);
+	sc_log_err(archive->log, err);
+	sc_err_next(err, "find out which of them is right, and remove the other");
+	sc_err_field_str(err, "file", path);
+	return SC_E_DATA;
+}
+
+/* FD is the segment's file: whole and right, so that the archive never gets a damaged one. */
+static int check_file(int fd, const char *path, struct sc_err *err)
+{
+	struct sc_segment_source source;
+	struct sc_segment *segment = NULL;
+	int rc = sc_segment_source_fd(fd, path, &source, err);
+
+	if (rc == 0)
+		rc = sc_segment_open(&source, &segment, err);
+	if (rc == 0)
+		rc = sc_segment_verify(segment, err);
+	sc_segment_close(segment);
+	return rc;
+}
+
+/* What is in the archive under KEY must be our bytes. */
+static int compare(struct sc_archive *archive, int fd, uint64_t size, const char *path,
+		   const char *key, struct sc_err *err)
+{
+	struct sc_sums sums;
+	int rc = sc_digest_fd(fd, 0, size, &sums, err);
+
+	if (rc == 0)
+		rc = sc_store_verify(archive->store, key, size, sums.sha256, err);
+	return rc == SC_E_DATA ? differs(archive, path, key, err) : rc;
+}
+
+static int open_file(const char *path, int *ret_fd, uint64_t *ret_size, struct sc_err *err)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
+
+	if (fd >= 0 && fstat(fd, &st) == 0) {
+		*ret_fd = fd;
+		*ret_size = (uint64_t)st.st_size;
+		return 0;
+	}
+	rc = sc_err_sys(err, errno == ENOENT ? SC_E_DATA : SC_E_IO, errno, TRIED);
+	sc_err_on(err, "segment", path);
+	sc_close(&fd);
+	return rc;
+}
+
+/* One segment into the archive, and into the record. */
+static int push_one(struct sc_archive *archive, const struct sc_sealed *segment,
+		    enum sc_archive_act *ret_act, struct sc_err *err)
+{
+	struct sc_archive_item item = { segment->first, segment->last, 0, segment->first_us,
+					segment->last_us };
+	bool there = listed(archive, segment) != NULL;
+	char path[PATH_MAX], key[SC_ARCHIVE_KEY];
+	int fd = -1, rc;
+
+	sc_log_segment_path(archive->log, segment, path);
+	sc_archive_key(archive, segment->first, segment->last, key);
+	rc = open_file(path, &fd, &item.bytes, err);
+	if (rc == 0 && !there) {
+		rc = check_file(fd, path, err);
+		if (rc == 0)
+			rc = sc_archive_fence(archive, err);
+		if (rc == 0)
+			rc = sc_store_put_fd(archive->store, key, fd, 0, item.bytes,
+					     SC_STORE_ABSENT, NULL, err);
+		there = rc == SC_E_BUSY; /* it came there just now */
+	}
+	if ((rc == 0 || rc == SC_E_BUSY) && there)
+		rc = compare(archive, fd, item.bytes, path, key, err);
+	sc_close(&fd);
+	*ret_act = there ? SC_ARCHIVE_FOUND : SC_ARCHIVE_UPLOADED;
+	if (rc == 0)
+		rc = sc_archive_add(archive, &item, err);
+	if (rc == 0)
+		rc = sc_archive_record_add(archive, segment->first, segment->next, err);
+	if (rc == 0)
+		rc = sc_archive_record_write(archive, err);
+	archive->listed_anew = true;
+	return rc;
+}
+
+static void tell(const struct sc_archive_options *o, enum sc_archive_act act, uint64_t first,
+		 uint64_t last, uint64_t bytes)
+{
+	struct sc_archive_step step = { act, first, last, bytes };
+
+	if (o->step)
+		o->step(o->arg, &step);
+}
+
+static int push_all(struct sc_archive *archive, const struct sc_archive_options *o,
+		    const struct sc_sealed *items, size_t count, struct sc_err *err)
+{
+	uint64_t done = 0, total = 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (!sc_archive_holds(archive, &items[i]))
+			total += items[i].file_bytes;
+	for (size_t i = 0; rc == 0 && i < count; i++) {
+		enum sc_archive_act act = listed(archive, &items[i]) ? SC_ARCHIVE_FOUND
+								     : SC_ARCHIVE_UPLOADED;
+
+		if (sc_archive_holds(archive, &items[i]))
+			continue;
+		if (o->progress && !o->progress(o->arg, done, total))
+			break;
+		if (!archive->dry)
+			rc = push_one(archive, &items[i], &act, err);
+		if (rc == 0)
+			tell(o, act, items[i].first, items[i].last, items[i].file_bytes);
+		done += items[i].file_bytes;
+	}
+	return rc;
+}
+
+int sc_archive_push(struct sc_archive *archive, const struct sc_archive_options *options,
+		    struct sc_err *err)
+{
+	struct sc_sealed *items = NULL;
+	size_t count = 0;
+	int rc = put_log(archive, !archive->dry, err);
+
+	if (rc == 0)
+		rc = sc_tier_all(archive->log, &items, &count, err);
+	if (rc == 0)
+		rc = push_all(archive, options, items, count, err);
+	if (rc == 0)
+		rc = sc_archive_publish(archive, err);
+	free(items);
+	return rc;
+}
+
+/* How many items go from the front. The newest stays: it says where the archive ends. */
+static int count_drop(struct sc_archive *archive, const struct sc_keep *keep, int64_t now_us,
+		      size_t *ret_drop, struct sc_err *err)
+{
+	uint64_t bytes = 0;
+	size_t kept = 0, drop = 0;
+
+	while (kept < archive->count) {
+		bytes += archive->items[archive->count - 1 - kept].bytes;
+		if (kept &&
+		    ((keep->bytes && bytes > keep->bytes) || (keep->count && kept >= keep->count)))
+			break;
+		kept++;
+	}
+	drop = archive->count - kept;
+	/* by age: those that go anyway need not be asked for theirs */
+	while (keep->age_us && drop + 1 < archive->count) {
+		struct sc_archive_item *item = &archive->items[drop];
+		struct sc_archive_segment *segment = NULL;
+		int rc = 0;
+
+		if (!item->last_us)
+			rc = sc_archive_segment_open(archive, item, &segment, err);
+		sc_archive_segment_close(segment);
+		if (rc < 0)
+			return rc;
+		if (item->last_us >= now_us - keep->age_us)
+			break;
+		drop++;
+	}
+	*ret_drop = drop;
+	return 0;
+}
+
+/* Every object below the floor goes, also those that another covers, and what a run that died left. */
+struct sweep {
+	struct sc_archive *archive;
+	uint64_t floor;
+	struct sc_archive_item *items;
+	size_t count, cap;
+};
+
+static int each_below(void *arg, const struct sc_store_item *object, struct sc_err *err)
+{
+	struct sweep *s = arg;
+	struct sc_archive_item item = { .bytes = object->size };
+
+	if (object->folder || !sc_archive_key_parse(object->key, &item.first, &item.last))
+		return 0;
+	if (item.first >= s->floor)
+		return 1; /* names are in the order of offsets */
+	if (item.last >= s->floor)
+		return 0;
+	if (s->count == s->cap) {
+		size_t cap = s->cap ? 2 * s->cap : 64;
+		struct sc_archive_item *more = sc_realloc(s->items, cap * sizeof(*more));
+
+		if (!more)
+			return sc_err_nomem(err, TRIED);
+		s->items = more;
+		s->cap = cap;
+	}
+	s->items[s->count++] = item;
+	return 0;
+}
+
+static int remove_below(struct sc_archive *archive, uint64_t floor,
+			const struct sc_archive_options *o, struct sc_err *err)
+{
+	struct sweep s = { .archive = archive, .floor = floor };
+	char key[SC_ARCHIVE_KEY], prefix[SC_ARCHIVE_KEY];
+	struct sc_store_listing what = { .prefix = prefix };
+	int rc;
+
+	sc_archive_name(archive, SC_ARCHIVE_SEALED, prefix);
+	rc = sc_store_list(archive->store, &what, each_below, &s, err);
+
+	for (size_t i = 0; rc == 0 && i < s.count; i++) {
+		sc_archive_key(archive, s.items[i].first, s.items[i].last, key);
+		if (!archive->dry) {
+			rc = sc_archive_fence(archive, err);
+			if (rc == 0)
+				rc = sc_store_delete(archive->store, key, err);
+		}
+		if (rc == 0)
+			tell(o, SC_ARCHIVE_REMOVED, s.items[i].first, s.items[i].last,
+			     s.items[i].bytes);
+	}
+	free(s.items);
+	return rc;
+}
+
+int sc_archive_keep(struct sc_archive *archive, const struct sc_keep *keep,
+		    const struct sc_archive_options *options, struct sc_err *err)
+{
+	struct sc_archive_epoch now;
+	uint64_t floor;
+	size_t drop = 0;
+	int rc = count_drop(archive, keep, options->now_us ? options->now_us : sc_wall_us(), &drop,
+			    err);
+
+	if (rc < 0)
+		return rc;
+	floor = archive->epoch.floor;
+	if (drop && archive->items[drop].first > floor)
+		floor = archive->items[drop].first;
+	if (!archive->dry && floor > archive->epoch.floor) {
+		rc = sc_archive_fence(archive, err);
+		now = archive->epoch;
+		now.floor = floor;
+		if (rc == 0)
+			rc = sc_archive_write_epoch(archive, &now, err);
+		if (rc == 0) {
+			archive->count -= drop;
+			memmove(archive->items, archive->items + drop,
+				archive->count * sizeof(*archive->items));
+			archive->listed_anew = true;
+		}
+	}
+	if (rc == 0)
+		rc = sc_archive_publish(archive, err);
+	if (rc == 0)
+		rc = remove_below(archive, floor, options, err);
+	return rc;
+}

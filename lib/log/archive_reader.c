@@ -1,0 +1,340 @@
+/*
+ * archive_reader.c: the rows of an archive in order.
+ *
+ * A reader stands in one segment. Where one ends and the next begins, the next says how many rows were appended before it: that
+ * must be as many as were there, so a segment that is missing is told from offsets that were never given. A segment that is
+ * gone when it is to be read was given up or put together with others: the archive is listed again, once a segment.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/file.h"
+#include "log/archive_internal.h"
+
+#define TRIED "cannot read"
+
+struct sc_archive_reader {
+	struct sc_archive *archive;
+	uint64_t offset; /* of the next row, or lower when rows are missing there */
+	struct sc_archive_segment *segment; /* NULL: to be looked up */
+	uint64_t first, last;               /* its rows */
+	/* of the segment that was read before: the last row, and how many were appended up to there; last 0: not known */
+	uint64_t before_last, before_rows;
+	uint64_t gone;      /* the segment that begins there was not there: 0 = none */
+	XXH3_state_t *hash; /* verifying: of the segment's lines */
+	bool whole;         /* verifying: from its first row */
+};
+
+static int refuse(const struct sc_archive_reader *r, bool ahead, uint64_t bound, struct sc_err *err)
+{
+	sc_err_set(err, SC_E_REFUSED, TRIED,
+		   ahead ? "offset %llu is ahead of the archive's end, %llu"
+			 : "offset %llu is not held any more; the earliest is %llu",
+		   (unsigned long long)r->offset, (unsigned long long)bound);
+	sc_err_on(err, "archive", r->archive->url);
+	if (!ahead)
+		sc_err_next(err, "start at the earliest");
+	sc_err_field_str(err, "why", ahead ? "ahead" : "evicted");
+	sc_err_field_int(err, "offset", (int64_t)r->offset);
+	sc_err_field_int(err, ahead ? "end_offset" : "earliest", (int64_t)bound);
+	return SC_E_REFUSED;
+}
+
+static int check_offset(const struct sc_archive_reader *r, struct sc_err *err)
+{
+	struct sc_archive_state state;
+
+	sc_archive_state(r->archive, &state);
+	if (r->offset < state.first_offset)
+		return refuse(r, false, state.first_offset, err);
+	if (r->offset > state.next_offset)
+		return refuse(r, true, state.next_offset, err);
+	return 0;
+}
+
+/* The rows above LAST and below FIRST were appended, and no segment has them. */
+static int missing(const struct sc_archive_reader *r, uint64_t last, uint64_t first,
+		   struct sc_err *err)
+{
+	char file[1024], key[SC_ARCHIVE_KEY];
+
+	sc_archive_key(r->archive, last + 1, first - 1, key);
+	snprintf(file, sizeof(file), "%s/%s", sc_store_url(r->archive->store), key);
+	sc_err_set(err, SC_E_DATA, TRIED,
+		   "segments are missing: none holds the rows between offsets %llu and %llu; the "
+		   "last good "
+		   "offset is %llu",
+		   (unsigned long long)last, (unsigned long long)first, (unsigned long long)last);
+	sc_err_on(err, "archive", r->archive->url);
+	sc_err_next(err, "put them back, or read on behind them, from %llu",
+		    (unsigned long long)first);
+	sc_err_field_str(err, "file", file);
+	sc_err_field_int(err, "last_good", (int64_t)last);
+	return SC_E_DATA;
+}
+
+static void leave(struct sc_archive_reader *r)
+{
+	sc_archive_segment_close(r->segment);
+	r->segment = NULL;
+}
+
+static uint64_t rows_behind(const struct sc_segment_info *info)
+{
+	return info->tie.rows_before + info->rows;
+}
+
+/* How many rows were appended up to the end of the item before I. */
+static int look_before(struct sc_archive_reader *r, size_t i, struct sc_err *err)
+{
+	struct sc_archive_segment *segment = NULL;
+	int rc = sc_archive_segment_open(r->archive, &r->archive->items[i - 1], &segment, err);
+
+	if (rc == 0) {
+		r->before_last = r->archive->items[i - 1].last;
+		r->before_rows = rows_behind(sc_segment_info(sc_archive_segment_inner(segment)));
+	}
+	sc_archive_segment_close(segment);
+	return rc;
+}
+
+/* Item I is open as SEGMENT, and nothing of what comes before it is held from r->offset on: is nothing missing? */
+static int check_join(struct sc_archive_reader *r, size_t i, struct sc_archive_segment *segment,
+		      struct sc_err *err)
+{
+	const struct sc_archive_item *items = r->archive->items;
+	const struct sc_segment_info *info = sc_segment_info(sc_archive_segment_inner(segment));
+	int rc = 0;
+
+	if (items[i].first <= r->offset || i == 0)
+		return 0; /* check_offset has compared it with the first one */
+	if (r->before_last != items[i - 1].last)
+		rc = look_before(r, i, err);
+	if (rc == 0 && info->tie.rows_before != r->before_rows)
+		rc = missing(r, items[i - 1].last, items[i].first, err);
+	return rc;
+}
+
+/* Open the segment with the next row. 1, or 0: there is none. */
+static int enter(struct sc_archive_reader *r, struct sc_err *err)
+{
+	struct sc_archive *archive = r->archive;
+	struct sc_archive_segment *segment = NULL;
+	struct sc_archive_item *item;
+	size_t i;
+	int rc;
+
+	for (;;) {
+		i = sc_archive_item_of(archive, r->offset);
+		if (i == archive->count)
+			return 0;
+		item = &archive->items[i];
+		rc = sc_archive_segment_open(archive, item, &segment, err);
+		if (rc == 0)
+			rc = check_join(r, i, segment, err);
+		if (rc != SC_E_NOLOG)
+			break;
+		sc_archive_segment_close(segment);
+		segment = NULL;
+		if (r->gone == item->first)
+			return missing(r, r->offset - 1, item->last + 1, err);
+		r->gone = item->first;
+		rc = sc_archive_refresh(archive, err);
+		if (rc == 0)
+			rc = check_offset(r, err);
+		if (rc < 0)
+			return rc;
+	}
+	if (rc < 0) {
+		sc_archive_segment_close(segment);
+		return rc;
+	}
+	leave(r);
+	r->segment = segment;
+	r->first = item->first;
+	r->last = item->last;
+	r->whole = r->offset <= item->first;
+	if (r->hash)
+		XXH3_128bits_reset(r->hash);
+	sc_segment_seek(sc_archive_segment_inner(segment), r->offset);
+	return 1;
+}
+
+int sc_archive_reader_open(struct sc_archive *archive, uint64_t from,
+			   struct sc_archive_reader **ret_reader, struct sc_err *err)
+{
+	struct sc_archive_reader *r = sc_calloc(1, sizeof(*r));
+	struct sc_archive_state state;
+	int rc;
+
+	if (!r)
+		return sc_err_nomem(err, TRIED);
+	sc_archive_state(archive, &state);
+	r->archive = archive;
+	r->offset = from ? from : state.first_offset;
+	rc = check_offset(r, err);
+	if (rc == 0)
+		rc = enter(r, err);
+	if (rc < 0) {
+		sc_archive_reader_close(r);
+		return rc;
+	}
+	*ret_reader = r;
+	return 0;
+}
+
+void sc_archive_reader_close(struct sc_archive_reader *r)
+{
+	if (!r)
+		return;
+	leave(r);
+	XXH3_freeState(r->hash);
+	free(r);
+}
+
+uint64_t sc_archive_reader_offset(const struct sc_archive_reader *r)
+{
+	return r->offset;
+}
+
+/* The segment in hand is read to its end. */
+static int finish(struct sc_archive_reader *r, struct sc_err *err)
+{
+	const struct sc_segment_info *info = sc_segment_info(sc_archive_segment_inner(r->segment));
+	XXH128_canonical_t canonical;
+	int rc = 0;
+
+	if (r->hash && r->whole) {
+		XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(r->hash));
+		if (memcmp(canonical.digest, info->hash.bytes, SC_HASH_LEN) != 0) {
+			char key[SC_ARCHIVE_KEY];
+
+			sc_archive_key(r->archive, r->first, r->last, key);
+			rc = sc_err_set(err, SC_E_DATA, TRIED,
+					"the lines do not match their checksum; the last good "
+					"offset is %llu",
+					(unsigned long long)(r->first - 1));
+			sc_archive_err(r->archive, key, err);
+			sc_err_field_int(err, "last_good", (int64_t)(r->first - 1));
+		}
+	}
+	r->before_last = r->last;
+	r->before_rows = rows_behind(info);
+	leave(r);
+	return rc;
+}
+
+int sc_archive_reader_next(struct sc_archive_reader *r, size_t max_bytes, struct sc_run *ret_run,
+			   struct sc_err *err)
+{
+	int rc;
+
+	for (;;) {
+		if (!r->segment) {
+			rc = enter(r, err);
+			if (rc != 1)
+				return rc;
+		}
+		rc = sc_segment_next(sc_archive_segment_inner(r->segment), max_bytes, ret_run, err);
+		if (rc == SC_E_NOLOG && r->gone != r->first) {
+			leave(r); /* it went while we read it */
+			continue;
+		}
+		if (rc < 0)
+			return rc;
+		if (rc == 1)
+			break;
+		rc = finish(r, err);
+		if (rc < 0)
+			return rc;
+	}
+	if (r->hash)
+		XXH3_128bits_update(r->hash, ret_run->lines.data, ret_run->lines.len);
+	r->offset = ret_run->last + 1;
+	return 1;
+}
+
+/* The rows of RUN below END. */
+static void cut_end(struct sc_run *run, uint64_t end)
+{
+	const char *at = run->lines.data, *stop = at + run->lines.len;
+	uint64_t rows = 0;
+
+	while (at < stop) {
+		const char *lf = memchr(at, '\n', (size_t)(stop - at));
+		uint64_t offset = 0;
+
+		for (const char *p = at + 1; p < stop && *p >= '0' && *p <= '9'; p++)
+			offset = offset * 10 + (uint64_t)(*p - '0');
+		if (offset >= end)
+			break;
+		run->last = offset;
+		rows++;
+		at = lf ? lf + 1 : stop;
+	}
+	run->rows = rows;
+	run->lines.len = (size_t)(at - run->lines.data);
+}
+
+static int prove(struct sc_archive_reader *r, uint64_t end, XXH3_state_t *all,
+		 struct sc_log_proof *proof, struct sc_err *err)
+{
+	struct sc_run run;
+	uint64_t counted = 0; /* where the segment that was counted last begins */
+	int rc = 0;
+
+	while (r->offset < end && (rc = sc_archive_reader_next(r, 0, &run, err)) == 1) {
+		if (run.first >= end)
+			break;
+		if (r->first != counted) {
+			counted = r->first;
+			proof->segments++;
+			proof->blocks +=
+				sc_segment_info(sc_archive_segment_inner(r->segment))->frames;
+		}
+		if (run.last >= end)
+			cut_end(&run, end);
+		XXH3_128bits_update(all, run.lines.data, run.lines.len);
+		proof->rows += run.rows;
+		proof->bytes += run.lines.len;
+		proof->first = proof->first ? proof->first : run.first;
+		proof->last = run.last;
+	}
+	if (rc >= 0 && r->segment && r->offset > r->last)
+		rc = finish(r, err);
+	return rc < 0 ? rc : 0;
+}
+
+int sc_archive_verify(struct sc_archive *archive, uint64_t from, uint64_t end,
+		      struct sc_log_proof *ret_proof, struct sc_err *err)
+{
+	struct sc_log_proof proof = { .rows = 0 };
+	struct sc_archive_reader *r = NULL;
+	XXH3_state_t *all = XXH3_createState();
+	XXH128_canonical_t canonical;
+	int rc = all ? sc_archive_reader_open(archive, from, &r, err) : SC_E_NOMEM;
+
+	if (rc == 0) {
+		r->hash = XXH3_createState();
+		if (!r->hash)
+			rc = SC_E_NOMEM;
+	}
+	if (rc == SC_E_NOMEM)
+		rc = sc_err_nomem(err, TRIED);
+	if (rc == 0) {
+		XXH3_128bits_reset(r->hash);
+		XXH3_128bits_reset(all);
+		rc = prove(r, end, all, &proof, err);
+	}
+	if (rc == 0) {
+		XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(all));
+		for (size_t i = 0; i < sizeof(canonical.digest); i++)
+			snprintf(proof.hash + 2 * i, 3, "%02x", canonical.digest[i]);
+		*ret_proof = proof;
+	}
+	XXH3_freeState(all);
+	sc_archive_reader_close(r);
+	return rc;
+}

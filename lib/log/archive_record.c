@@ -1,0 +1,308 @@
+/*
+ * archive_record.c: whose an archive is, and what its log knows of it.
+ *
+ * epoch.json in the archive names the one log that may write there; it changes by compare-and-swap only. archive.json in the log
+ * says that it is this one, and which offsets it saw there. The name is noted in the log before it goes to the archive, so a log
+ * that died between the two knows its own claim again.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "json/scan.h"
+#include "log/archive_internal.h"
+#include "log/log_internal.h"
+
+#define TRIED "cannot archive"
+#define RECORD "archive.json"
+#define RECORD_MAX (64u << 20)
+
+/* Between the spans: A's end is B's begin, or they overlap. */
+int sc_archive_record_add(struct sc_archive *archive, uint64_t first, uint64_t next,
+			  struct sc_err *err)
+{
+	struct sc_archive_record *r = &archive->record;
+	size_t from = 0, to;
+
+	if (r->span_count == r->span_cap) {
+		size_t cap = r->span_cap ? 2 * r->span_cap : 16;
+		struct sc_archive_span *more = sc_realloc(r->spans, cap * sizeof(*more));
+
+		if (!more)
+			return sc_err_nomem(err, TRIED);
+		r->spans = more;
+		r->span_cap = cap;
+	}
+	while (from < r->span_count && r->spans[from].next < first)
+		from++;
+	for (to = from; to < r->span_count && r->spans[to].first <= next; to++) {
+		if (r->spans[to].first < first)
+			first = r->spans[to].first;
+		if (r->spans[to].next > next)
+			next = r->spans[to].next;
+	}
+	memmove(&r->spans[from + 1], &r->spans[to], (r->span_count - to) * sizeof(*r->spans));
+	r->spans[from] = (struct sc_archive_span){ first, next };
+	r->span_count = r->span_count - (to - from) + 1;
+	return 0;
+}
+
+bool sc_archive_record_has(const struct sc_archive *archive, uint64_t first, uint64_t next)
+{
+	const struct sc_archive_record *r = &archive->record;
+
+	for (size_t i = 0; i < r->span_count; i++)
+		if (r->spans[i].first <= first && next <= r->spans[i].next)
+			return true;
+	return false;
+}
+
+static int record_refused(const char *path, struct sc_err *err)
+{
+	sc_err_set(err, SC_E_DATA, TRIED, "it is not what sc-seal wrote");
+	sc_err_on(err, "file", path);
+	sc_err_next(err, "put a good copy of the file back");
+	return SC_E_DATA;
+}
+
+static int read_spans(struct sc_archive *archive, const struct sc_json *list, const char *path,
+		      struct sc_err *err)
+{
+	struct sc_json_walk walk, parts;
+	struct sc_json one, member;
+	struct sc_span key;
+	int rc = 0;
+
+	if (list->kind != SC_JSON_ARRAY)
+		return record_refused(path, err);
+	sc_json_walk_init(&walk, list);
+	while (rc == 0 && sc_json_walk_next(&walk, &key, &one)) {
+		uint64_t numbers[2];
+		size_t n = 0;
+
+		if (one.kind == SC_JSON_ARRAY) {
+			sc_json_walk_init(&parts, &one);
+			while (n < 2 && sc_json_walk_next(&parts, &key, &member) &&
+			       sc_json_u64(&member, &numbers[n]))
+				n++;
+		}
+		if (n != 2 || numbers[0] == 0 || numbers[0] >= numbers[1])
+			rc = record_refused(path, err);
+		else
+			rc = sc_archive_record_add(archive, numbers[0], numbers[1], err);
+	}
+	return rc;
+}
+
+/* Is it about this archive, and this stream? */
+static bool record_is_ours(const struct sc_archive *archive, const struct sc_json *root)
+{
+	char id[40];
+	struct sc_json url;
+	struct sc_bytes text;
+	bool same;
+
+	if (!sc_archive_text(root, "stream_id", id, sizeof(id)) ||
+	    strcmp(id, archive->stream_id) != 0 || !sc_json_get(root, "archive", &url) ||
+	    url.kind != SC_JSON_STRING)
+		return false;
+	sc_bytes_init(&text, 1u << 16);
+	same = sc_json_unescape(url.text, &text) == 0 &&
+	       sc_span_is(sc_span(text.data, text.len), archive->url);
+	sc_bytes_done(&text);
+	return same;
+}
+
+int sc_archive_record_read(struct sc_archive *archive, struct sc_err *err)
+{
+	struct sc_archive_record *r = &archive->record;
+	struct sc_json root, member;
+	char path[PATH_MAX];
+	struct sc_bytes text;
+	int rc;
+
+	sc_log_file(archive->log, path, RECORD);
+	sc_bytes_init(&text, RECORD_MAX);
+	rc = sc_read_file(path, &text, err);
+	if (rc == SC_E_NOLOG) {
+		sc_err_clear(err);
+		rc = 0; /* it was never archived */
+	} else if (rc == 0) {
+		if (sc_json_scan(sc_span(text.data, text.len), &root, NULL) < 0 ||
+		    root.kind != SC_JSON_OBJECT)
+			rc = record_refused(path, err);
+		else if (record_is_ours(archive, &root)) {
+			if (!sc_archive_text(&root, "owner", r->owner, sizeof(r->owner)) ||
+			    !sc_json_get(&root, "epoch", &member) ||
+			    !sc_json_u64(&member, &r->epoch) ||
+			    !sc_json_get(&root, "held", &member))
+				rc = record_refused(path, err);
+			else
+				rc = read_spans(archive, &member, path, err);
+		}
+	}
+	sc_bytes_done(&text);
+	return rc;
+}
+
+int sc_archive_record_write(struct sc_archive *archive, struct sc_err *err)
+{
+	const struct sc_archive_record *r = &archive->record;
+	char path[PATH_MAX];
+	struct sc_bytes text;
+	int rc, bad = 0;
+
+	sc_log_file(archive->log, path, RECORD);
+	sc_bytes_init(&text, RECORD_MAX);
+	bad |= sc_bytes_putf(&text, "{\"format\":%d,\n\"stream_id\":\"%s\",\n\"archive\":",
+			     SC_ARCHIVE_FORMAT, archive->stream_id);
+	bad |= sc_bytes_put_json(&text, sc_span_str(archive->url));
+	bad |= sc_bytes_putf(&text, ",\n\"owner\":\"%s\",\n\"epoch\":%llu,\n\"held\":[", r->owner,
+			     (unsigned long long)r->epoch);
+	for (size_t i = 0; i < r->span_count; i++)
+		bad |= sc_bytes_putf(&text, "%s[%llu,%llu]", i ? "," : "",
+				     (unsigned long long)r->spans[i].first,
+				     (unsigned long long)r->spans[i].next);
+	bad |= sc_bytes_puts(&text, "]}\n");
+	rc = bad ? sc_err_nomem(err, TRIED)
+		 : sc_replace_file(path, text.data, text.len, 0666, true, err);
+	sc_bytes_done(&text);
+	return rc;
+}
+
+static int taken_over(struct sc_archive *archive, const struct sc_archive_epoch *now,
+		      struct sc_err *err)
+{
+	char since[SC_TIME_TEXT];
+
+	sc_time_text(now->since_us, since);
+	if (archive->record.owner[0])
+		sc_err_set(
+			err, SC_E_NOAUTH, TRIED,
+			"'%s' was taken over by %s at %s: its epoch is %llu, this log's was %llu",
+			archive->url, now->host, since, (unsigned long long)now->epoch,
+			(unsigned long long)archive->record.epoch);
+	else
+		sc_err_set(err, SC_E_NOAUTH, TRIED,
+			   "'%s' is written by another copy of this log, on %s since %s",
+			   archive->url, now->host, since);
+	sc_log_err(archive->log, err);
+	sc_err_next(err,
+		    "go on with that one; if there is none any more, remove %s/" SC_ARCHIVE_EPOCH,
+		    archive->url);
+	sc_err_field_int(err, "epoch", (int64_t)now->epoch);
+	return SC_E_NOAUTH;
+}
+
+int sc_archive_fence(struct sc_archive *archive, struct sc_err *err)
+{
+	struct sc_archive_epoch now;
+	int rc = sc_archive_read_epoch(archive, &now, err);
+
+	if (rc < 0)
+		return rc;
+	if (strcmp(now.stream_id, archive->stream_id) != 0) {
+		sc_err_set(err, SC_E_CONFIG, TRIED,
+			   "'%s' holds another stream of that name, %s; this one is %s",
+			   archive->url, now.stream_id, archive->stream_id);
+		sc_log_err(archive->log, err);
+		sc_err_next(err, "give another URL");
+		return SC_E_CONFIG;
+	}
+	if (now.epoch != archive->record.epoch || strcmp(now.owner, archive->record.owner) != 0)
+		return taken_over(archive, &now, err);
+	archive->epoch = now;
+	return 0;
+}
+
+int sc_archive_write_epoch(struct sc_archive *archive, const struct sc_archive_epoch *now,
+			   struct sc_err *err)
+{
+	const char *condition = archive->epoch.etag[0] ? archive->epoch.etag : SC_STORE_ABSENT;
+	struct sc_store_info info;
+	char text[640], since[SC_TIME_TEXT];
+	char key[SC_ARCHIVE_KEY];
+	int len, rc;
+
+	sc_archive_name(archive, SC_ARCHIVE_EPOCH, key);
+	sc_time_text(now->since_us, since);
+	len = snprintf(
+		text, sizeof(text),
+		"{\"format\":%d,\n\"stream_id\":\"%s\",\n\"epoch\":%llu,\n\"owner\":\"%s\",\n"
+		"\"host\":\"%s\",\n\"since\":\"%s\",\n\"since_us\":%lld,\n\"floor\":%llu}\n",
+		SC_ARCHIVE_FORMAT, archive->stream_id, (unsigned long long)now->epoch, now->owner,
+		now->host, since, (long long)now->since_us, (unsigned long long)now->floor);
+	rc = sc_store_put(archive->store, key, text, (size_t)len, condition, &info, err);
+	if (rc < 0)
+		return rc;
+	archive->epoch = *now;
+	memcpy(archive->epoch.etag, info.etag, sizeof(info.etag));
+	return 0;
+}
+
+/* Characters that need no escape, whatever the machine is called. */
+static void own_host(char ret_host[SC_ARCHIVE_HOST])
+{
+	if (gethostname(ret_host, SC_ARCHIVE_HOST - 1) < 0)
+		snprintf(ret_host, SC_ARCHIVE_HOST, "unknown");
+	ret_host[SC_ARCHIVE_HOST - 1] = 0;
+	for (char *p = ret_host; *p; p++)
+		if (*p <= ' ' || *p >= 127 || *p == '"' || *p == '\\')
+			*p = '-';
+	if (!ret_host[0])
+		snprintf(ret_host, SC_ARCHIVE_HOST, "unknown");
+}
+
+int sc_archive_take_over(struct sc_archive *archive, struct sc_err *err)
+{
+	struct sc_archive_record *r = &archive->record;
+	struct sc_archive_epoch now = archive->epoch;
+	int rc;
+
+	sc_uuid(r->owner);
+	r->epoch = now.epoch + 1;
+	rc = sc_archive_record_write(archive, err);
+	memcpy(now.stream_id, archive->stream_id, sizeof(now.stream_id));
+	memcpy(now.owner, r->owner, sizeof(now.owner));
+	own_host(now.host);
+	now.epoch = r->epoch;
+	now.since_us = sc_wall_us();
+	if (now.floor == 0)
+		now.floor = 1;
+	if (rc == 0)
+		rc = sc_archive_write_epoch(archive, &now, err);
+	return rc;
+}
+
+int sc_archive_publish(struct sc_archive *archive, struct sc_err *err)
+{
+	struct sc_bytes text;
+	char key[SC_ARCHIVE_KEY];
+	int bad = 0, rc;
+
+	if (archive->dry || !archive->listed_anew)
+		return 0;
+	sc_bytes_init(&text, SC_ARCHIVE_JSON_MAX);
+	bad |= sc_bytes_putf(
+		&text, "{\"format\":%d,\n\"stream_id\":\"%s\",\n\"floor\":%llu,\n\"segments\":[",
+		SC_ARCHIVE_FORMAT, archive->stream_id, (unsigned long long)archive->epoch.floor);
+	for (size_t i = 0; i < archive->count; i++)
+		bad |= sc_bytes_putf(&text, "%s\n[%llu,%llu,%llu]", i ? "," : "",
+				     (unsigned long long)archive->items[i].first,
+				     (unsigned long long)archive->items[i].last,
+				     (unsigned long long)archive->items[i].bytes);
+	bad |= sc_bytes_puts(&text, "]}\n");
+	sc_archive_name(archive, SC_ARCHIVE_LIST, key);
+	rc = bad ? sc_err_nomem(err, TRIED) : sc_archive_fence(archive, err);
+	if (rc == 0)
+		rc = sc_store_put(archive->store, key, text.data, text.len, SC_STORE_ALWAYS, NULL,
+				  err);
+	sc_bytes_done(&text);
+	if (rc == 0)
+		archive->listed_anew = false;
+	return rc;
+}

@@ -1,0 +1,273 @@
+#!/usr/bin/env bats
+# sc-catchup: history from a log and from its archive, the same bytes from both; damage named; sc-seal's side of an archive.
+
+load ../lib/common
+
+setup() {
+	needs sc-catchup sc-seal
+	sc_setup
+	mkdir shelf
+	shelf=file://$PWD/shelf
+}
+
+teardown() { sc_teardown; }
+
+rows() { # rows FROM TO
+	seq "$1" "$2" | sed 's/.*/{"n":&,"price":0.10}/'
+}
+
+fill() { # fill LOG FROM TO
+	rows "$2" "$3" | sc-log append --quiet --batch-rows 50 "$1"
+}
+
+# A log of ROWS rows, sealed into small segments and archived.
+make_log() {
+	sc-log create t --journal-size 8192
+	fill t 1 "$1"
+	sc-seal t --force --target 8K --archive "$shelf"
+}
+
+nth() { # nth FOLDER N: the N-th segment
+	find "$1" -name '*.zst' | sort | sed -n "$2p"
+}
+
+flip() { # flip FILE BYTE
+	python3 -c 'import sys
+with open(sys.argv[1], "r+b") as f:
+    f.seek(int(sys.argv[2])); b = f.read(1)[0]; f.seek(int(sys.argv[2])); f.write(bytes([b ^ 1]))' "$1" "$2"
+}
+
+@test "a log and its archive give the same lines, which sc-log read and zstdcat give too" {
+	make_log 2000
+	sc-log read t >want
+	sc-catchup t >got
+	same want got
+	sc-catchup "$shelf/t" >got
+	same want got
+	sc-catchup "$shelf/t/" >got
+	same want got
+	if command -v zstdcat >/dev/null; then
+		zstdcat shelf/t/sealed/*.zst >got
+		same want got
+	fi
+	for form in --payload --times; do
+		sc-log read t $form --from 777 >want
+		sc-catchup "$shelf/t" $form --from 777 >got
+		same want got
+		sc-catchup t $form --from 777 >got
+		same want got
+	done
+}
+
+@test "ranges: by offset and time, in the middle, past the end, before the start" {
+	make_log 2000
+	for place in t "$shelf/t"; do
+		run -0 --separate-stderr sc-catchup "$place" --from 1000 --to 1001
+		[[ $output == $'[1000,{"n":1000,"price":0.10}]\n[1001,{"n":1001,"price":0.10}]' && -z $stderr ]]
+		run -0 --separate-stderr sc-catchup "$place" --from 2000 --to 3000
+		[[ $output == '[2000,{"n":2000,"price":0.10}]' && $stderr == *'ends before offset 2001'* ]]
+		run -0 --separate-stderr sc-catchup "$place" --from 2001
+		[[ -z $output && $stderr == *'no rows in that range'* ]]
+		run -79 --separate-stderr sc-catchup --json "$place" --from 2002
+		[[ $(jq -r .why <<<"$stderr") == ahead && $(jq .end_offset <<<"$stderr") == 2001 ]]
+	done
+	at=$(sc-log read t --times --from 1201 --to 1201 | jq '.[1]')
+	sc-log read t --since "$at" >want
+	sc-catchup "$shelf/t" --since "$at" >got
+	same want got
+	sc-log read t --until "$at" >want
+	sc-catchup "$shelf/t" --until "$at" >got
+	same want got
+	run -0 --separate-stderr sc-catchup "$shelf/t" --since 2100-01-01
+	[[ -z $output && $stderr == *'no rows in that range'* ]]
+}
+
+@test "a range in the middle reads the segments that hold it, and no others" {
+	make_log 4000
+	# the addresses sanitizer cannot be traced: without its look for leaks
+	ASAN_OPTIONS=detect_leaks=0 strace -f -o trace -e trace=openat sc-catchup "$shelf/t" --from 2000 --to 2001 >got
+	[[ $(wc -l <got) -eq 2 ]]
+	[[ $(grep -c 'ndjson.zst' trace) -le 4 && $(find shelf -name '*.zst' | wc -l) -gt 8 ]]
+}
+
+@test "--verify prints the log's hash, for any range" {
+	make_log 1500
+	hash=$(sc-log verify t | cut -d ' ' -f 1)
+	[[ $(sc-catchup t --verify | cut -d ' ' -f 1) == "$hash" ]]
+	[[ $(sc-catchup "$shelf/t" --verify --json | jq -r .hash) == "$hash" ]]
+	[[ $(sc-catchup "$shelf/t" --verify --from 300 --to 1200) == "$(sc-log verify t --from 300 --to 1200)" ]]
+	flip "$(nth shelf 2)" 40
+	run -65 --separate-stderr sc-catchup "$shelf/t" --verify
+	[[ -z $output ]]
+}
+
+@test "a damaged, cut or missing segment: named with the last good offset; what is printed is right" {
+	make_log 2000
+	sc-log read t >all
+	file=$(nth shelf 3)
+	first=$((10#$(basename "$file" | cut -c 1-20))) last=$((10#$(basename "$file" | cut -c 22-41)))
+	cp "$file" good
+	for damage in flip cut gone; do
+		case $damage in
+		flip) flip "$file" 60 ;;
+		cut) head -c 300 good >"$file" ;;
+		gone) rm "$file" ;;
+		esac
+		code=0
+		sc-catchup "$shelf/t" --json >got 2>err || code=$?
+		[[ $code -eq 65 ]]
+		same <(head -n $((first - 1)) all) got
+		[[ $(jq .last_good err) -eq $((first - 1)) && $(jq -r .file err) == *"$(basename "$file")" ]]
+		# rows behind it can be had, rows in it cannot
+		sc-catchup "$shelf/t" --from $((last + 1)) >got
+		same <(tail -n +$((last + 1)) all) got
+		run -65 sc-catchup "$shelf/t" --from "$last"
+		cp good "$file"
+	done
+	sc-catchup "$shelf/t" >got
+	same all got
+}
+
+@test "--speed keeps the times between rows; a signal ends it at once" {
+	sc-log create t
+	sc-log append -q t <<<'{"n":1}'
+	sleep 1
+	sc-log append -q t <<<'{"n":2}'
+	sc-seal t --force --archive "$shelf"
+	for place in t "$shelf/t"; do
+		since=${EPOCHREALTIME/./}
+		sc-catchup "$place" --speed 2x >got
+		took=$((${EPOCHREALTIME/./} - since))
+		[[ $(wc -l <got) -eq 2 && $took -ge 500000 ]]
+		start slow sc-catchup "$place" --speed 0.0001x
+		wait_for has slow.out '[1,'
+		since=${EPOCHREALTIME/./}
+		stop slow TERM
+		[[ $ended -eq 143 && $((${EPOCHREALTIME/./} - since)) -lt 1500000 ]]
+		[[ $(wc -l <slow.out) -eq 1 ]]
+	done
+	# its reader leaves
+	mkfifo pipe
+	start left sh -c 'sc-catchup t --speed 0.0001x >pipe'
+	head -n 1 pipe
+	await left
+	[[ $ended -eq 0 ]]
+}
+
+@test "usage, and places that are not there" {
+	sc-log create t
+	run -64 sc-catchup
+	run -64 sc-catchup t --payload --times
+	run -64 sc-catchup t --verify --speed 1x
+	run -64 sc-catchup t --from 5 --to 4
+	run -64 sc-catchup t --since 1h --until 2h
+	run -66 --separate-stderr sc-catchup nowhere
+	run -66 --separate-stderr sc-catchup "$shelf"
+	[[ $stderr == *"the log's name at its end"* ]]
+	run -66 sc-catchup "$shelf/t"
+	# full and closed outputs
+	fill t 1 10000
+	run -74 sh -c 'sc-catchup t >/dev/full'
+	run -0 sh -c 'sc-catchup t | head -n 1'
+}
+
+@test "memory does not grow with the range" {
+	[[ $SC_BUILD != *asan* ]] || skip "sanitizers have their own memory"
+	sc-log create t --journal-size 1M
+	seq 1 400000 | sed 's/.*/{"n":&,"x":"abcdefghijklmnopqrstuvwxyz"}/' | sc-log append -q t
+	sc-seal t --force --target 1M --archive "$shelf"
+	(
+		ulimit -v 200000
+		sc-catchup "$shelf/t" | wc -l >count
+	)
+	[[ $(cat count) -eq 400000 ]]
+}
+
+# --- sc-seal's side ---------------------------------------------------------------------------------------------------
+
+@test "sc-seal --archive is silent, uploads once, and removes here only what is there" {
+	make_log 1500
+	before=$(find shelf -name '*.zst' | wc -l)
+	run -0 --separate-stderr sc-seal t --archive "$shelf" --json
+	[[ -z $stderr && $(jq '.uploaded | length' <<<"$output") -eq 0 ]]
+	fill t 1501 2000
+	run -0 --separate-stderr sc-seal t --force --archive "$shelf" --dry-run --json
+	jq -c .uploaded <<<"$output" >planned
+	run -0 --separate-stderr sc-seal t --force --archive "$shelf" --json
+	[[ $(jq -c .uploaded <<<"$output") == "$(cat planned)" && $(cat planned) != '[]' ]]
+	[[ $(find shelf -name '*.zst' | wc -l) -gt $before ]]
+	sc-catchup "$shelf/t" >all
+	# one that is gone there stays here, and all above it
+	rm "$(nth shelf 2)"
+	chmod a-w shelf/t/sealed
+	[[ $(id -u) -eq 0 ]] || run -77 sc-seal t --archive "$shelf" --keep-local 1ms
+	chmod u+w shelf/t/sealed
+	run -0 --separate-stderr sc-seal t --archive "$shelf" --keep-local 1ms
+	[[ -z $output && -z $stderr && -z $(find t/sealed -name '*.zst') ]]
+	sc-catchup "$shelf/t" >again
+	same all again
+	run -79 --separate-stderr sc-catchup t --from 1
+}
+
+@test "sc-seal: an archive that cannot be reached removes nothing" {
+	make_log 1000
+	before=$(find t/sealed -name '*.zst' | wc -l)
+	mv shelf away
+	run -66 --separate-stderr sc-seal t --archive "$shelf" --keep-local 1ms
+	[[ ${#stderr_lines[@]} -eq 1 ]]
+	[[ $(find t/sealed -name '*.zst' | wc -l) -eq $before ]]
+	mv away shelf
+	run -0 sc-seal t --archive "$shelf" --keep-local 1ms
+	[[ -z $(find t/sealed -name '*.zst') ]]
+}
+
+@test "sc-seal: another object of that name is an error that names both" {
+	make_log 500
+	rm t/archive.json shelf/t/epoch.json
+	flip "$(nth shelf 1)" 40
+	run -65 --separate-stderr sc-seal t --archive "$shelf" --keep-local 1ms
+	[[ $stderr == *"$(basename "$(nth shelf 1)")"*t/sealed/* ]]
+	[[ -n $(find t/sealed -name '*.zst') ]]
+}
+
+@test "sc-seal: of two copies of a log, one archives; the other is told why not" {
+	make_log 500
+	mkdir other
+	cp -a t other/t
+	rm other/t/archive.json
+	run -77 --separate-stderr sc-seal other/t --archive "$shelf"
+	[[ $stderr == *'another copy of this log'* ]]
+	sc-log create other/u
+	mv other/u other/x && mkdir other/y && mv other/x other/y/t
+	run -78 --separate-stderr sc-seal other/y/t --archive "$shelf"
+	[[ $stderr == *'another stream'* ]]
+}
+
+@test "sc-seal --keep-archive: what it gives up does not come back" {
+	make_log 2000
+	run -0 --separate-stderr sc-seal t --archive "$shelf" --keep-archive 3K --json
+	[[ $(jq '.expired | length' <<<"$output") -gt 0 ]]
+	count=$(find shelf -name '*.zst' | wc -l)
+	run -0 --separate-stderr sc-seal t --archive "$shelf" --keep-archive 3K --json
+	[[ $(jq '(.expired + .uploaded) | length' <<<"$output") -eq 0 ]]
+	[[ $(find shelf -name '*.zst' | wc -l) -eq $count ]]
+	run -79 --separate-stderr sc-catchup --json "$shelf/t" --from 1
+	first=$(jq .earliest <<<"$stderr")
+	sc-catchup "$shelf/t" >got
+	same got <(sc-log read t --from "$first")
+	run -64 sc-seal t --keep-archive 7d
+	run -64 sc-seal t --archive shelf
+	run -64 --separate-stderr sc-seal t --archive "$shelf" --keep-archive soon
+	[[ $stderr == *--keep-archive* ]]
+}
+
+@test "sc-seal --watch archives what it seals" {
+	make_log 500
+	start watch sc-seal t --watch --interval 50ms --age 1ms --archive "$shelf"
+	fill t 501 600
+	archived() { [[ $(sc-catchup "$shelf/t" | wc -l) -eq 600 ]]; }
+	wait_for archived
+	stop watch
+	[[ $ended -eq 143 || $ended -eq 0 ]]
+	[[ ! -s watch.err ]]
+}
