@@ -1,4 +1,5 @@
-/* sc-catchup: history of a log by offset or time, from the log itself or from its archive, with no server. */
+/* sc-catchup: history of a log by offset or time, from the log itself or from its archive, with no
+ * server. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

@@ -33,7 +33,8 @@ struct keep {
 	uint64_t bytes, rows;
 };
 /* 7d, 10G and both: --keep-local, --keep-archive. */
-int keep_parse(const struct opts *o, struct keep *ret_keep, struct keep *ret_archive, struct sc_err *err);
+int keep_parse(const struct opts *o, struct keep *ret_keep, struct keep *ret_archive,
+		struct sc_err *err);
 /* How many of COUNT segments go from the front, and which limit takes each of them. */
 size_t keep_drop(const struct keep *keep, const struct sc_sealed *items, size_t count,
 		int64_t now_us);
@@ -79,12 +80,13 @@ struct round {
 	uint64_t leftovers;
 };
 /*
- * Compacts, seals, archives and removes, in this order. One that fails does not keep the others from being done: the first error is
- * returned. A signal ends it between two steps, with 0.
+ * Compacts, seals, archives and removes, in this order. One that fails does not keep the others
+ * from being done: the first error is returned. A signal ends it between two steps, with 0.
  */
 int round_run(struct round *r, struct sc_err *err);
 void round_done(struct round *r);
-void round_note(struct round *r, int act, const struct sc_sealed *segment, uint64_t from, const char *why);
+void round_note(struct round *r, int act, const struct sc_sealed *segment, uint64_t from,
+		const char *why);
 
 /* archive.c: what was sealed into the archive, and out of it what is not to be kept there. */
 int archive_run(struct round *r, struct sc_err *err);

@@ -189,7 +189,8 @@ int sc_archive_add(struct sc_archive *archive, const struct sc_archive_item *ite
 	}
 	while (at > 0 && archive->items[at - 1].first >= item->first)
 		at--;
-	/* of those that overlap, the one that holds all rows of the others counts: it was made of them */
+	/* of those that overlap, the one that holds all rows of the others counts: it was made of
+	 * them */
 	if ((at > 0 && archive->items[at - 1].last >= item->last) ||
 	    (at < archive->count && archive->items[at].first == item->first &&
 	     archive->items[at].last >= item->last))

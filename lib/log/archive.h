@@ -1,19 +1,24 @@
 /*
- * log/archive.h: the third tier: a log's segments in a place elsewhere, written by one machine and read by any.
+ * log/archive.h: the third tier: a log's segments in a place elsewhere, written by one machine and
+ * read by any.
  *
- * Owns      handles until they are closed; a log that is archived is the caller's and outlives the handle; runs, texts and steps
- *           are borrowed until the next call on the handle, or for the callback.
+ * Owns      handles until they are closed; a log that is archived is the caller's and outlives the
+ *           handle; runs, texts and steps are borrowed until the next call on the handle, or for
+ *           the callback.
  * Units     offsets count rows from 1; sizes in bytes; times in us since 1970 UTC.
- * Errors    what store/store.h says, and: SC_E_NOLOG there is no archive of a log at that URL; SC_E_NOAUTH another machine
- *           took it over; SC_E_DATA damage or missing segments, with file and last_good, or an object that is not what we would
- *           have put there; SC_E_REFUSED offsets, as log/reader.h; SC_E_CONFIG another stream, a newer format.
- * Safety    a handle stays in its thread. One machine writes; any number read meanwhile, without a lock. A reader's memory does
- *           not grow with the range: one segment's index, a frame, what is read ahead, and 40 bytes for each segment.
+ * Errors    what store/store.h says, and: SC_E_NOLOG there is no archive of a log at that URL;
+ *           SC_E_NOAUTH another machine took it over; SC_E_DATA damage or missing segments, with
+ *           file and last_good, or an object that is not what we would have put there; SC_E_REFUSED
+ *           offsets, as log/reader.h; SC_E_CONFIG another stream, a newer format.
+ * Safety    a handle stays in its thread. One machine writes; any number read meanwhile, without a
+ *           lock. A reader's memory does not grow with the range: one segment's index, a frame,
+ *           what is read ahead, and 40 bytes for each segment.
  * Source    man/sc-log.5, "Archive".
  *
  * Below the archive's URL, which ends with the log's name:
  *     log.json          as the log's own
- *     epoch.json        who may write, and from which offset on rows are kept; changed only by compare-and-swap
+ *     epoch.json        who may write, and from which offset on rows are kept; changed only by
+ *     compare-and-swap
  *     list.json         the segments, for readers who cannot list (https); written after them
  *     sealed/NAME       the segments; created once, never changed
  */
@@ -48,13 +53,14 @@ struct sc_archive_state {
 /* As of the opening or the last refresh. */
 void sc_archive_state(const struct sc_archive *archive, struct sc_archive_state *ret_state);
 /* First offset whose append time is at or after WHEN; next_offset if there is none. */
-int sc_archive_offset_at(struct sc_archive *archive, int64_t when_us, uint64_t *ret_offset, struct sc_err *err);
+int sc_archive_offset_at(struct sc_archive *archive, int64_t when_us, uint64_t *ret_offset,
+		struct sc_err *err);
 /* As sc_range_resolve. */
 int sc_archive_range(struct sc_archive *archive, const struct sc_range *range, uint64_t *ret_from, uint64_t *ret_end,
 		     struct sc_err *err);
 
-/* As log/reader.h: FROM 0 is the earliest; SC_E_REFUSED "evicted" or "ahead"; 0 at the end of what the archive held. The
- * archive outlives the reader. */
+/* As log/reader.h: FROM 0 is the earliest; SC_E_REFUSED "evicted" or "ahead"; 0 at the end of
+ * what the archive held. The archive outlives the reader. */
 struct sc_archive_reader;
 int sc_archive_reader_open(struct sc_archive *archive, uint64_t from, struct sc_archive_reader **ret_reader,
 			   struct sc_err *err);
@@ -67,13 +73,15 @@ int sc_archive_verify(struct sc_archive *archive, uint64_t from, uint64_t end, s
 		      struct sc_err *err);
 
 /*
- * To archive LOG in the folder of archives at URL (the log's name is added). Unless DRY, the caller holds the log's seal until
- * the archive is closed, and the archive is claimed: by the first machine that comes; SC_E_NOAUTH when another one has it. Who has
- * it, and what was seen to be in it, is noted in the log's archive.json.
+ * To archive LOG in the folder of archives at URL (the log's name is added). Unless DRY, the caller
+ * holds the log's seal until the archive is closed, and the archive is claimed: by the first
+ * machine that comes; SC_E_NOAUTH when another one has it. Who has it, and what was seen to be in
+ * it, is noted in the log's archive.json.
  */
 int sc_archive_open_log(struct sc_log *log, const char *url, const struct sc_store_settings *settings, bool dry,
 			struct sc_archive **ret_archive, struct sc_err *err);
-/* The archive as it is becomes this log's alone: the machine that had it is refused from then on. Not in a dry run. */
+/* The archive as it is becomes this log's alone: the machine that had it is refused from then on.
+ * Not in a dry run. */
 int sc_archive_take_over(struct sc_archive *archive, struct sc_err *err);
 
 enum sc_archive_act {
@@ -91,12 +99,15 @@ struct sc_archive_options {
 	bool (*progress)(void *arg, uint64_t done, uint64_t total); /* bytes of files; false: stop here, with 0 */
 	int64_t now_us;           /* 0 = the clock's */
 };
-/* Every segment of the log that the archive has not yet, from the lowest. What an upload that died left is finished. */
-int sc_archive_push(struct sc_archive *archive, const struct sc_archive_options *options, struct sc_err *err);
-/* The archive was seen, in this run, to hold all rows of SEGMENT, the very bytes or those it was made of; or it had them for as
- * long as it keeps rows. */
+/* Every segment of the log that the archive has not yet, from the lowest. What an upload that died
+ * left is finished. */
+int sc_archive_push(struct sc_archive *archive, const struct sc_archive_options *options,
+		struct sc_err *err);
+/* The archive was seen, in this run, to hold all rows of SEGMENT, the very bytes or those it was
+ * made of; or it had them for as long as it keeps rows. */
 bool sc_archive_holds(const struct sc_archive *archive, const struct sc_sealed *segment);
-/* Segments that are not to be kept go from the archive, from the lowest; the floor is published before. The newest stays. */
+/* Segments that are not to be kept go from the archive, from the lowest; the floor is published
+ * before. The newest stays. */
 int sc_archive_keep(struct sc_archive *archive, const struct sc_keep *keep, const struct sc_archive_options *options,
 		    struct sc_err *err);
 

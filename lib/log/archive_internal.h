@@ -74,15 +74,19 @@ struct sc_archive {
 int sc_archive_connect(struct sc_archive *archive, const char *url, const char *name,
 		       const struct sc_store_settings *settings, struct sc_err *err);
 /* The key of a segment; of another object. */
-void sc_archive_key(const struct sc_archive *archive, uint64_t first, uint64_t last, char ret_key[SC_ARCHIVE_KEY]);
-void sc_archive_name(const struct sc_archive *archive, const char *name, char ret_key[SC_ARCHIVE_KEY]);
+void sc_archive_key(const struct sc_archive *archive, uint64_t first, uint64_t last,
+		char ret_key[SC_ARCHIVE_KEY]);
+void sc_archive_name(const struct sc_archive *archive, const char *name,
+		char ret_key[SC_ARCHIVE_KEY]);
 /* Is it the key of a segment? */
 bool sc_archive_key_parse(const char *key, uint64_t *ret_first, uint64_t *ret_last);
 /* sc_err_on for the object KEY. */
 void sc_archive_err(const struct sc_archive *archive, const char *key, struct sc_err *err);
-int sc_archive_read_epoch(struct sc_archive *archive, struct sc_archive_epoch *ret_epoch, struct sc_err *err);
+int sc_archive_read_epoch(struct sc_archive *archive, struct sc_archive_epoch *ret_epoch,
+		struct sc_err *err);
 /* A new segment among the items. */
-int sc_archive_add(struct sc_archive *archive, const struct sc_archive_item *item, struct sc_err *err);
+int sc_archive_add(struct sc_archive *archive, const struct sc_archive_item *item,
+		struct sc_err *err);
 /* The first item that ends at or above OFFSET; count: none. */
 size_t sc_archive_item_of(const struct sc_archive *archive, uint64_t offset);
 /* stream_id of a log.json or epoch.json that was scanned. */
@@ -100,12 +104,14 @@ struct sc_segment *sc_archive_segment_inner(struct sc_archive_segment *segment);
 /* archive_record.c */
 int sc_archive_record_read(struct sc_archive *archive, struct sc_err *err);
 int sc_archive_record_write(struct sc_archive *archive, struct sc_err *err);
-int sc_archive_record_add(struct sc_archive *archive, uint64_t first, uint64_t next, struct sc_err *err);
+int sc_archive_record_add(struct sc_archive *archive, uint64_t first, uint64_t next,
+		struct sc_err *err);
 bool sc_archive_record_has(const struct sc_archive *archive, uint64_t first, uint64_t next);
 /* Not in a dry run: the archive is still ours; archive->epoch is as it is now. */
 int sc_archive_fence(struct sc_archive *archive, struct sc_err *err);
 /* Replace epoch.json if it is still as archive->epoch has it. */
-int sc_archive_write_epoch(struct sc_archive *archive, const struct sc_archive_epoch *now, struct sc_err *err);
+int sc_archive_write_epoch(struct sc_archive *archive, const struct sc_archive_epoch *now,
+		struct sc_err *err);
 /* list.json says what the items are. */
 int sc_archive_publish(struct sc_archive *archive, struct sc_err *err);
 

@@ -1,9 +1,10 @@
 /*
  * archive_push.c: segments of a log into its archive, and out of it.
  *
- * Each segment is checked, put under the condition that nothing is there, verified by the store, and then noted in the log. A
- * push that died is taken up by the next: what is there already is compared with our bytes. Before each write the epoch is asked
- * for, so a machine that was replaced stops at its next write.
+ * Each segment is checked, put under the condition that nothing is there, verified by the store,
+ * and then noted in the log. A push that died is taken up by the next: what is there already is
+ * compared with our bytes. Before each write the epoch is asked for, so a machine that was replaced
+ * stops at its next write.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,8 @@
 
 #define TRIED "cannot archive"
 
-/* The archive's log.json is of this stream, or there is none yet. *RET_SAME: it is ours, byte for byte. */
+/* The archive's log.json is of this stream, or there is none yet. *RET_SAME: it is ours, byte for
+ * byte. */
 static int check_log(struct sc_archive *archive, const struct sc_bytes *ours, bool *ret_same,
 		     char ret_etag[SC_STORE_ETAG_SIZE], struct sc_err *err)
 {
@@ -352,7 +354,8 @@ static int count_drop(struct sc_archive *archive, const struct sc_keep *keep, in
 	return 0;
 }
 
-/* Every object below the floor goes, also those that another covers, and what a run that died left. */
+/* Every object below the floor goes, also those that another covers, and what a run that died
+ * left. */
 struct sweep {
 	struct sc_archive *archive;
 	uint64_t floor;

@@ -1,9 +1,10 @@
 /*
  * archive_reader.c: the rows of an archive in order.
  *
- * A reader stands in one segment. Where one ends and the next begins, the next says how many rows were appended before it: that
- * must be as many as were there, so a segment that is missing is told from offsets that were never given. A segment that is
- * gone when it is to be read was given up or put together with others: the archive is listed again, once a segment.
+ * A reader stands in one segment. Where one ends and the next begins, the next says how many rows
+ * were appended before it: that must be as many as were there, so a segment that is missing is told
+ * from offsets that were never given. A segment that is gone when it is to be read was given up or
+ * put together with others: the archive is listed again, once a segment.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@ struct sc_archive_reader {
 	uint64_t offset; /* of the next row, or lower when rows are missing there */
 	struct sc_archive_segment *segment; /* NULL: to be looked up */
 	uint64_t first, last;               /* its rows */
-	/* of the segment that was read before: the last row, and how many were appended up to there; last 0: not known */
+	/* of the segment that was read before: the last row, and how many were appended up to
+	 * there; last 0: not known */
 	uint64_t before_last, before_rows;
 	uint64_t gone;      /* the segment that begins there was not there: 0 = none */
 	XXH3_state_t *hash; /* verifying: of the segment's lines */
@@ -100,7 +102,8 @@ static int look_before(struct sc_archive_reader *r, size_t i, struct sc_err *err
 	return rc;
 }
 
-/* Item I is open as SEGMENT, and nothing of what comes before it is held from r->offset on: is nothing missing? */
+/* Item I is open as SEGMENT, and nothing of what comes before it is held from r->offset on: is
+ * nothing missing? */
 static int check_join(struct sc_archive_reader *r, size_t i, struct sc_archive_segment *segment,
 		      struct sc_err *err)
 {

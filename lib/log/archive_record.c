@@ -1,9 +1,10 @@
 /*
  * archive_record.c: whose an archive is, and what its log knows of it.
  *
- * epoch.json in the archive names the one log that may write there; it changes by compare-and-swap only. archive.json in the log
- * says that it is this one, and which offsets it saw there. The name is noted in the log before it goes to the archive, so a log
- * that died between the two knows its own claim again.
+ * epoch.json in the archive names the one log that may write there; it changes by compare-and-swap
+ * only. archive.json in the log says that it is this one, and which offsets it saw there. The name
+ * is noted in the log before it goes to the archive, so a log that died between the two knows its
+ * own claim again.
  */
 #include <errno.h>
 #include <limits.h>

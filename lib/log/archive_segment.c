@@ -1,8 +1,8 @@
 /*
  * archive_segment.c: a segment in the archive, read by ranges.
  *
- * One request opens it: the end of the object, its size and its ETag, which every later range is held against. The end is kept:
- * in a small segment it is all there is.
+ * One request opens it: the end of the object, its size and its ETag, which every later range is
+ * held against. The end is kept: in a small segment it is all there is.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +63,8 @@ static int check(const struct sc_archive *archive, const struct sc_archive_segme
 	return sc_err_set(err, SC_E_DATA, TRIED, "%s", what);
 }
 
-/* Damage at its end: nothing of it can be read, so what comes before it is the last that is good. */
+/* Damage at its end: nothing of it can be read, so what comes before it is the last that is
+ * good. */
 static int name_damage(const struct sc_archive_segment *s, const struct sc_archive_item *item,
 		       struct sc_err *err)
 {

@@ -60,8 +60,8 @@ struct sc_seal_step {
 };
 struct sc_seal_options {
 	uint64_t target;          /* 0 = SC_SEAL_TARGET */
-	/* seal all when the oldest row not sealed is older than this; 0 = whatever its age, wait for
-	 * the target */
+	/* seal all when the oldest row not sealed is older than this; 0 = whatever its age, wait
+	 * for the target */
 	int64_t age_us;
 	int64_t now_us;           /* 0 = the clock's */
 	bool force;               /* seal all, whatever size and age */

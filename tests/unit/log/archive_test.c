@@ -1,7 +1,8 @@
 /*
- * archive_test: segments into an archive and read from there. Goal: an archive gives back every row byte for byte, names what is
- * damaged or missing, is written by one log only, and holds whole objects whenever the writer dies. Method: an archive in a
- * folder; its files are damaged, taken away, put there by others; pushes are killed at each of their calls.
+ * archive_test: segments into an archive and read from there. Goal: an archive gives back every row
+ * byte for byte, names what is damaged or missing, is written by one log only, and holds whole
+ * objects whenever the writer dies. Method: an archive in a folder; its files are damaged, taken
+ * away, put there by others; pushes are killed at each of their calls.
  */
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -541,7 +542,8 @@ static struct sc_archive_state check_whole(struct sc_bytes *out)
 	return state;
 }
 
-/* A push and its retention killed at every call: readers see whole segments, and the next run ends the work. */
+/* A push and its retention killed at every call: readers see whole segments, and the next run ends
+ * the work. */
 TEST(killed_at_every_call)
 {
 	static const struct sc_keep keep = { .count = 2 };
