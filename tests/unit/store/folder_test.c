@@ -276,7 +276,7 @@ static void *count_up(void *arg)
 
 static void together(void *(*run)(void *arg))
 {
-	static char words[RIVALS][8];
+	static char words[RIVALS][16];
 	pthread_t ids[RIVALS];
 
 	CHECK(pthread_barrier_init(&barrier, NULL, RIVALS) == 0);
