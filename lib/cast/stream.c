@@ -112,16 +112,6 @@ void sc_stream_close(struct sc_stream *s)
 	free(s);
 }
 
-const char *sc_stream_name(const struct sc_stream *stream)
-{
-	return stream->name;
-}
-
-struct sc_log *sc_stream_log(const struct sc_stream *stream)
-{
-	return stream->log;
-}
-
 int sc_stream_wire(const struct sc_stream *stream)
 {
 	return stream->wire;

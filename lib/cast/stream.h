@@ -52,8 +52,6 @@ struct sc_stream_settings {
 int sc_stream_open(const struct sc_stream_settings *settings, struct sc_log *log,
 		   struct sc_stream **ret_stream, struct sc_err *err);
 void sc_stream_close(struct sc_stream *stream);
-const char *sc_stream_name(const struct sc_stream *stream);
-struct sc_log *sc_stream_log(const struct sc_stream *stream); /* NULL without */
 int sc_stream_wire(const struct sc_stream *stream);
 
 /*

@@ -16,6 +16,7 @@ struct sc_events {
 	struct sc_events_options o;
 	struct sc_output *output; /* NULL: nobody asked, or its reader has left */
 	struct sc_bytes line;
+	bool broken;   /* the line could not be put together */
 	uint64_t lost; /* events that did not fit */
 };
 
@@ -55,19 +56,20 @@ static void begin(struct sc_events *e, const char *event)
 	char now[SC_TIME_TEXT];
 
 	sc_bytes_clear(&e->line);
+	e->broken = false;
 	sc_time_text(sc_wall_us(), now);
-	sc_bytes_putf(&e->line, "{\"time\":\"%s\",\"event\":\"%s\"", now, event);
+	e->broken |= sc_bytes_putf(&e->line, "{\"time\":\"%s\",\"event\":\"%s\"", now, event) < 0;
 }
 
 static void put_int(struct sc_events *e, const char *name, int64_t value)
 {
-	sc_bytes_putf(&e->line, ",\"%s\":%lld", name, (long long)value);
+	e->broken |= sc_bytes_putf(&e->line, ",\"%s\":%lld", name, (long long)value) < 0;
 }
 
 static void put_text(struct sc_events *e, const char *name, struct sc_span value)
 {
-	sc_bytes_putf(&e->line, ",\"%s\":", name);
-	sc_bytes_put_json(&e->line, value);
+	e->broken |= sc_bytes_putf(&e->line, ",\"%s\":", name) < 0;
+	e->broken |= sc_bytes_put_json(&e->line, value) < 0;
 }
 
 static void put_err(struct sc_events *e, const struct sc_err *err)
@@ -89,7 +91,7 @@ static void end(struct sc_events *e)
 		return;
 	if (e->lost)
 		put_int(e, "events_lost", (int64_t)e->lost);
-	if (e->line.full || sc_output_full(e->output)) { /* half a line is worse than none */
+	if (e->broken || sc_output_full(e->output)) { /* half a line is worse than none */
 		e->lost++;
 		return;
 	}

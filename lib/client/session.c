@@ -312,11 +312,6 @@ bool sc_session_greeted(const struct sc_session *s)
 	return s->greeted;
 }
 
-const struct sc_greeting *sc_session_greeting(const struct sc_session *s)
-{
-	return s->ever_greeted ? &s->greeting : NULL;
-}
-
 uint64_t sc_session_last(const struct sc_session *s)
 {
 	return s->rows && s->order.has_last ? s->order.last : 0;

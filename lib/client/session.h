@@ -74,8 +74,6 @@ void sc_session_delivered(struct sc_session *session, uint64_t lines);
 /* All that was asked for has come. */
 bool sc_session_finished(const struct sc_session *session);
 bool sc_session_greeted(const struct sc_session *session);     /* on this connection */
-/* the newest; NULL before the first */
-const struct sc_greeting *sc_session_greeting(const struct sc_session *session);
 uint64_t sc_session_last(const struct sc_session *session);    /* offset of the last row; 0 = none */
 uint64_t sc_session_rows(const struct sc_session *session);    /* since the start */
 /* Where a consumer would go on: last + 1, or where it began; 0 = not known (live, no row yet, no

@@ -248,13 +248,6 @@ void sc_kv_identity(const struct sc_kv *kv, uint64_t *ret_dev, uint64_t *ret_ino
 	*ret_ino = kv->ino;
 }
 
-int sc_kv_sync(struct sc_kv *kv, struct sc_err *err)
-{
-	int rc = mdb_env_sync(kv->env, 1);
-
-	return rc ? sc_kv_fail(kv, rc, "cannot flush", err) : 0;
-}
-
 void sc_kv_reap(struct sc_kv *kv)
 {
 	int dead;

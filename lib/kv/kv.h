@@ -45,7 +45,6 @@ void sc_kv_close(struct sc_kv *kv);
 /* Device and inode of the data file that is open: to see whether the path names another one by
  * now. */
 void sc_kv_identity(const struct sc_kv *kv, uint64_t *ret_dev, uint64_t *ret_ino);
-int sc_kv_sync(struct sc_kv *kv, struct sc_err *err);
 /* Frees reader slots of dead processes. */
 void sc_kv_reap(struct sc_kv *kv);
 struct sc_kv_stat {

@@ -66,7 +66,6 @@ int sc_archive_reader_open(struct sc_archive *archive, uint64_t from, struct sc_
 			   struct sc_err *err);
 int sc_archive_reader_next(struct sc_archive_reader *reader, size_t max_bytes, struct sc_run *ret_run,
 			   struct sc_err *err);
-uint64_t sc_archive_reader_offset(const struct sc_archive_reader *reader);
 void sc_archive_reader_close(struct sc_archive_reader *reader);
 /* Read the rows in [from, end) and prove them, as sc_log_verify does; the hash is the same. */
 int sc_archive_verify(struct sc_archive *archive, uint64_t from, uint64_t end, struct sc_log_proof *ret_proof,

@@ -197,11 +197,6 @@ void sc_archive_reader_close(struct sc_archive_reader *r)
 	free(r);
 }
 
-uint64_t sc_archive_reader_offset(const struct sc_archive_reader *r)
-{
-	return r->offset;
-}
-
 /* The segment in hand is read to its end. */
 static int finish(struct sc_archive_reader *r, struct sc_err *err)
 {
