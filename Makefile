@@ -19,8 +19,8 @@ CC := gcc
 endif
 
 # Rooms, lowest first: each may include only rooms before it (lib/README.md; `make check-rooms`).
-ROOMS := base json kv store log net wire cast serve client
-LIBS := -ljq -llmdb -lzstd -lxxhash -lcurl -lssl -lcrypto -lz -lpthread -lm
+ROOMS := base json kv store log durable net wire cast serve client
+LIBS := -lmicrohttpd -ljq -llmdb -lzstd -lxxhash -lcurl -lssl -lcrypto -lz -lpthread -lm
 
 CFLAGS ?= -O2 -g
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
@@ -38,12 +38,13 @@ BENCH := $(patsubst tests/bench/%.c,$(OUT)/bench/%,$(wildcard tests/bench/*.c))
 room_objs = $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard lib/$(1)/*.c))
 ROOM_LIBS := $(foreach r,$(ROOMS),$(OUT)/lib/sc-$(r).a)
 # Link order: the highest room first. A unit test links its room and what that may use, no more.
-LINK_ROOMS := $(foreach r,client serve cast wire net log store kv json base,$(OUT)/lib/sc-$(r).a)
+LINK_ROOMS := $(foreach r,client serve cast wire net durable log store kv json base,$(OUT)/lib/sc-$(r).a)
 LINKS_base := base
 LINKS_json := json base
 LINKS_kv := kv base
 LINKS_store := store base
 LINKS_log := log store kv json base
+LINKS_durable := durable log store kv json base
 LINKS_net := net base
 LINKS_wire := wire json base
 LINKS_cast := cast wire log store kv json base

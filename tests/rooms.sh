@@ -5,7 +5,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 70
 CC=${CC:-gcc}
 OUT=${OUT:-build}
-ROOMS=${ROOMS:-base json kv store log net wire cast serve client}
+ROOMS=${ROOMS:-base json kv store log durable net wire cast serve client}
 work=$(mktemp -d "${TMPDIR:-/tmp}/sc-rooms.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 failed=0
@@ -22,6 +22,7 @@ declare -A may=(
 	[kv]='base'
 	[store]='base'
 	[log]='base json kv store'
+	[durable]='base json kv store log'
 	[net]='base'
 	[wire]='base json'
 	[cast]='base json log wire'
@@ -30,7 +31,7 @@ declare -A may=(
 )
 # Foreign headers, and the one room that may see each.
 declare -A owner=(
-	[jq.h]=json [jv.h]=json [lmdb.h]=kv [zstd.h]=log [xxhash.h]=log [zlib.h]=net [curl/curl.h]=store
+	[jq.h]=json [jv.h]=json [lmdb.h]=kv [zstd.h]=log [xxhash.h]=log [zlib.h]=net [curl/curl.h]=store [microhttpd.h]=durable
 )
 
 for folder in lib/*/; do
