@@ -46,7 +46,7 @@ struct sc_ds_settings { /* 0 = the standard value */
 	uint64_t inflight_max;        /* of all: 256 MiB */
 	uint64_t batch_bytes_max;     /* in one commit: 64 MiB */
 	unsigned batch_calls_max;     /* in one commit: 4096 */
-	unsigned delete_page;         /* messages are removed in pages of about so many: 10,000 */
+	unsigned delete_page;         /* data is removed in pages of so many runs of messages: 2000 */
 	int64_t sweep_ms, repair_ms;  /* between two looks: 10 s and 60 s; -1: only sc_ds_upkeep */
 	/* From the writer's thread: an error that no caller gets (upkeep that failed, a broken
 	 * store). */
@@ -190,7 +190,7 @@ struct sc_ds_stats {
 	uint64_t reads, read_bytes;
 	uint64_t expired, trimmed, deleted_bytes;
 	/* now */
-	uint64_t inflight_bytes, inflight_calls, waiters, cached_streams;
+	uint64_t inflight_bytes, inflight_calls, waiters;
 	uint64_t streams, delete_backlog, expiry_due;
 	uint64_t store_used_bytes, store_file_bytes;
 	bool broken;                           /* takes no writes until it is opened again */

@@ -168,19 +168,21 @@ struct sc_ds_read_plan {
 bool sc_ds_read_decide(const struct sc_ds_request *request, const struct sc_ds_stream *stream,
 		       int64_t now_us, struct sc_ds_read_plan *ret_plan,
 		       struct sc_ds_answer *answer);
-/*
- * The answer to one read, for catch-up and long-poll. BODY of ANSWER holds what was read, from
- * START to END. LAST: a long-poll whose time is over. CURSOR: digits for live reads.
- */
+/* What one read found: BODY of the answer holds it, from START to END. */
 struct sc_ds_read_found {
 	enum sc_ds_live live;
-	bool now;
+	bool now;             /* offset=now: nothing was read */
 	uint64_t start, end;
-	bool last;
-	const char *cursor;
+	bool last;            /* a long-poll whose time is over */
+	bool again;           /* SSE: events were sent before */
+	const char *cursor;   /* digits; for live reads */
 	struct sc_span if_none_match;
 };
+/* Catch-up and long-poll: 200, 204, 304, or wait. */
 int sc_ds_read_answer(const struct sc_ds_stream *stream, const struct sc_ds_read_found *found,
 		      struct sc_ds_answer *answer);
+/* SSE: PAYLOAD as events, in the answer's body (emptied first). */
+int sc_ds_read_events(const struct sc_ds_stream *stream, const struct sc_ds_read_found *found,
+		      struct sc_span payload, struct sc_ds_answer *answer);
 
 #endif

@@ -44,6 +44,7 @@ struct sc_ds_stream {
 	struct sc_span seq;   /* the last Stream-Seq; empty: none */
 	struct sc_ds_life life;
 	int64_t created_us, accessed_us;
+	int64_t indexed_us;   /* where the store's expiry index has it: never after the deadline */
 	/* a fork: what is below fork_at belongs to the source */
 	uint64_t source_sid;  /* 0: no fork */
 	uint64_t fork_at;

@@ -28,6 +28,13 @@
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sc_kv *registry;
 
+static const char index_kind[] = "index";
+
+static int code_of(int rc)
+{
+	return rc == ENOMEM ? SC_E_NOMEM : rc == MDB_READERS_FULL ? SC_E_BUSY : SC_E_IO;
+}
+
 int sc_kv_fail(const struct sc_kv *kv, int rc, const char *tried, struct sc_err *err)
 {
 	switch (rc) {
@@ -35,7 +42,11 @@ int sc_kv_fail(const struct sc_kv *kv, int rc, const char *tried, struct sc_err 
 		sc_err_set(err, SC_E_BUSY, tried, "all its reader slots are taken");
 		break;
 	case MDB_MAP_FULL:
-		sc_err_set(err, SC_E_IO, tried, "it is full");
+	case MDB_TXN_FULL:
+		sc_err_set(err, SC_E_IO, tried,
+			   rc == MDB_MAP_FULL ? "it is full" : "it is too much at once");
+		if (err)
+			err->errnum = ENOSPC;
 		break;
 	case MDB_CORRUPTED:
 	case MDB_PAGE_NOTFOUND:
@@ -58,14 +69,13 @@ int sc_kv_fail(const struct sc_kv *kv, int rc, const char *tried, struct sc_err 
 		else
 			sc_err_set(err, SC_E_INTERNAL, tried, "%s", mdb_strerror(rc));
 	}
-	sc_err_on(err, "index", kv->path);
+	sc_err_on(err, kv->kind, kv->path);
+	if (kv->kind != index_kind)
+		return err ? err->code : code_of(rc);
 	if (rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND || rc == MDB_INVALID ||
 	    rc == MDB_VERSION_MISMATCH)
 		sc_err_next(err, "rebuild it with sc-log reindex");
-	return err                      ? err->code
-	       : rc == ENOMEM           ? SC_E_NOMEM
-	       : rc == MDB_READERS_FULL ? SC_E_BUSY
-					: SC_E_IO;
+	return err ? err->code : code_of(rc);
 }
 
 static unsigned open_flags(const struct sc_kv_options *options)
@@ -209,6 +219,7 @@ int sc_kv_open(const char *path, const struct sc_kv_options *options, struct sc_
 		goto out;
 	}
 	memcpy(kv->path, path, strlen(path) + 1);
+	kv->kind = options->kind ? options->kind : index_kind;
 	rc = open_env(kv, options, err);
 	if (rc < 0) {
 		env_free(kv);
@@ -378,6 +389,18 @@ int sc_kv_put(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_sp
 	int rc = mdb_put(txn->txn, txn->kv->dbis[table], &k, &v, 0);
 
 	return rc ? sc_kv_fail(txn->kv, rc, "cannot write", err) : 0;
+}
+
+int sc_kv_reserve(struct sc_kv_txn *txn, int table, struct sc_span key, size_t len, char **ret_data,
+		  struct sc_err *err)
+{
+	MDB_val k = to_val(key), v = { .mv_size = len };
+	int rc = mdb_put(txn->txn, txn->kv->dbis[table], &k, &v, MDB_RESERVE);
+
+	if (rc)
+		return sc_kv_fail(txn->kv, rc, "cannot write", err);
+	*ret_data = v.mv_data;
+	return 0;
 }
 
 int sc_kv_del(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_err *err)

@@ -4,8 +4,9 @@
  * Owns      an environment until sc_kv_close; values handed out are borrowed until their
  *           transaction ends.
  * Units     sizes in bytes.
- * Errors    SC_E_IO, SC_E_BUSY (readers full), SC_E_INTERNAL; the path named. 1 = found, 0 = not
- *           found where said.
+ * Errors    SC_E_IO, SC_E_BUSY (readers full), SC_E_INTERNAL; the path named. A full map or disk is
+ *           SC_E_IO with errnum ENOSPC: then the transaction can only be aborted, and nothing of
+ *           it stays. 1 = found, 0 = not found where said.
  * Safety    an environment may be shared by threads; a transaction stays in its thread (read
  *           transactions may move: NOTLS). The same file opened twice in a process gives the same
  *           environment, counted (LMDB forbids two), with the options of the first. A handle does
@@ -23,7 +24,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-#define SC_KV_TABLES_MAX 8
+#define SC_KV_TABLES_MAX 24
 
 struct sc_kv;
 struct sc_kv_txn;
@@ -36,6 +37,7 @@ struct sc_kv_options {
 	unsigned readers_max;      /* 0 = 1024 */
 	bool read_only;            /* opens for reading; needs the right to write the lock file, or a read-only mount */
 	bool sync;                 /* flush on commit; the log runs without */
+	const char *kind;          /* what errors call it, a literal: "index" if NULL */
 };
 
 /* PATH names the data file; PATH-lock is beside it. */
@@ -67,6 +69,9 @@ int sc_kv_get(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_sp
 	      struct sc_err *err);
 int sc_kv_put(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_span value,
 	      struct sc_err *err);
+/* LEN bytes for the caller to fill, before the next call on the transaction. */
+int sc_kv_reserve(struct sc_kv_txn *txn, int table, struct sc_span key, size_t len, char **ret_data,
+		  struct sc_err *err);
 /* 1, 0 */
 int sc_kv_del(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_err *err);
 /* empties the table */

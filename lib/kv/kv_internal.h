@@ -20,6 +20,7 @@ struct sc_kv {
 	MDB_dbi dbis[SC_KV_TABLES_MAX];
 	int tables;
 	char *path;
+	const char *kind;
 	uint64_t dev, ino;
 	pid_t pid;
 	unsigned users;
