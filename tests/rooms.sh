@@ -5,7 +5,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 70
 CC=${CC:-gcc}
 OUT=${OUT:-build}
-ROOMS=${ROOMS:-base json kv store log durable net wire cast serve client}
+ROOMS=${ROOMS:-base json kv store log net durable wire cast serve client}
 work=$(mktemp -d "${TMPDIR:-/tmp}/sc-rooms.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 failed=0
@@ -22,8 +22,8 @@ declare -A may=(
 	[kv]='base'
 	[store]='base'
 	[log]='base json kv store'
-	[durable]='base json kv store log'
 	[net]='base'
+	[durable]='base json kv store log net'
 	[wire]='base json'
 	[cast]='base json log wire'
 	[serve]='base json log net wire cast'

@@ -192,6 +192,13 @@ static void raise_limit(void)
 	}
 }
 
+static const struct sc_token_word token_words[] = {
+	{ "read", SC_MAY_READ },
+	{ "publish", SC_MAY_PUBLISH },
+	{ "all", SC_MAY_READ | SC_MAY_PUBLISH },
+	{ NULL, 0 },
+};
+
 static int set_up(struct sc_app *app, struct sc_err *err)
 {
 	int rc;
@@ -200,7 +207,7 @@ static int set_up(struct sc_app *app, struct sc_err *err)
 	rc = sc_loop_new(&app->loop, err);
 
 	if (rc == 0 && app->o->token_file)
-		rc = sc_tokens_open(app->o->token_file, &app->tokens, err);
+		rc = sc_tokens_open(app->o->token_file, token_words, &app->tokens, err);
 	if (rc == 0)
 		rc = open_hosts(app, err);
 	if (rc == 0)

@@ -19,8 +19,8 @@
 
 #include "cast/writer.h"
 #include "log/follow.h"
+#include "net/tokens.h"
 #include "serve/serve.h"
-#include "serve/tokens.h"
 #include "wire/target.h"
 
 #define SC_HOST_NAME_MAX 255
@@ -106,6 +106,8 @@ void sc_visit_wake(void *arg);
 void sc_visit_dropped(void *arg);
 int sc_visit_new(struct sc_app *app, struct sc_conn *conn, enum sc_visit_kind kind,
 		 struct sc_visit **ret_visit);
+/* What a token allows. */
+enum { SC_MAY_READ = 1, SC_MAY_PUBLISH = 2 };
 /* What a request may do (SC_MAY_ bits); 0 fills REPLY with the refusal. */
 unsigned sc_visit_allow(struct sc_app *app, const struct sc_request *request,
 			struct sc_reply *reply);

@@ -1,10 +1,19 @@
 /* Tokens: what a file may say, what a header allows, that a change of the file counts at once. */
-#include "serve/tokens.h"
+#include "net/tokens.h"
 
 #include <unistd.h>
 
 #include "../check.h"
 #include "base/file.h"
+
+enum { MAY_READ = 1, MAY_PUBLISH = 2 };
+
+static const struct sc_token_word words[] = {
+	{ "read", MAY_READ },
+	{ "publish", MAY_PUBLISH },
+	{ "all", MAY_READ | MAY_PUBLISH },
+	{ NULL, 0 },
+};
 
 static void write_text(const char *path, const char *text)
 {
@@ -22,12 +31,12 @@ TEST(tokens_allow_what_they_say)
 	CHECK(mkdtemp(folder) != NULL);
 	snprintf(path, sizeof(path), "%s/t", folder);
 	write_text(path, "# mine\nread r1\n\n  publish\tp1\r\nall a1\nbare\n");
-	CHECK_OK(sc_tokens_open(path, &t, &err), &err);
-	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer r1")), SC_MAY_READ);
-	CHECK_INT(sc_tokens_allow(t, SC_SPAN("bearer  p1")), SC_MAY_PUBLISH);
-	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer a1")), SC_MAY_READ | SC_MAY_PUBLISH);
-	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer bare")), SC_MAY_READ | SC_MAY_PUBLISH);
-	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Basic dXNlcjpyMQ==")), SC_MAY_READ); /* user:r1 */
+	CHECK_OK(sc_tokens_open(path, words, &t, &err), &err);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer r1")), MAY_READ);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("bearer  p1")), MAY_PUBLISH);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer a1")), MAY_READ | MAY_PUBLISH);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer bare")), MAY_READ | MAY_PUBLISH);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Basic dXNlcjpyMQ==")), MAY_READ); /* user:r1 */
 	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Basic cjE=")), 0);
 	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Basic !")), 0);
 	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer r")), 0);
@@ -38,12 +47,12 @@ TEST(tokens_allow_what_they_say)
 	write_text(path, "read r2\n");
 	CHECK_INT(sc_tokens_refresh(t, &err), 1);
 	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer r1")), 0);
-	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer r2")), SC_MAY_READ);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer r2")), MAY_READ);
 	write_text(path, "write x\n");
 	CHECK_INT(sc_tokens_refresh(t, &err), SC_E_CONFIG);
 	CHECK_STR(err.reason, "line 1: the first word is none of read, publish, all");
 	CHECK_INT(sc_tokens_refresh(t, &err), 0); /* told once */
-	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer r2")), SC_MAY_READ);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer r2")), MAY_READ);
 	sc_tokens_close(t);
 	unlink(path);
 	CHECK_INT(rmdir(folder), 0);
@@ -57,16 +66,16 @@ TEST(files_that_say_nothing_are_refused)
 
 	CHECK(mkdtemp(folder) != NULL);
 	snprintf(path, sizeof(path), "%s/t", folder);
-	CHECK_INT(sc_tokens_open(path, &t, &err), SC_E_NOLOG);
+	CHECK_INT(sc_tokens_open(path, words, &t, &err), SC_E_NOLOG);
 	write_text(path, "");
-	CHECK_INT(sc_tokens_open(path, &t, &err), SC_E_CONFIG);
+	CHECK_INT(sc_tokens_open(path, words, &t, &err), SC_E_CONFIG);
 	write_text(path, "# nothing\n");
-	CHECK_INT(sc_tokens_open(path, &t, &err), SC_E_CONFIG);
+	CHECK_INT(sc_tokens_open(path, words, &t, &err), SC_E_CONFIG);
 	write_text(path, "read one two\n");
-	CHECK_INT(sc_tokens_open(path, &t, &err), SC_E_CONFIG);
+	CHECK_INT(sc_tokens_open(path, words, &t, &err), SC_E_CONFIG);
 	write_text(path, "read a\x01"
 			 "b\n");
-	CHECK_INT(sc_tokens_open(path, &t, &err), SC_E_CONFIG);
+	CHECK_INT(sc_tokens_open(path, words, &t, &err), SC_E_CONFIG);
 	CHECK(!t);
 	unlink(path);
 	CHECK_INT(rmdir(folder), 0);

@@ -1,6 +1,7 @@
-/* serve/tokens.c: who may read and who may publish. */
-#include "serve/tokens.h"
+/* net/tokens.c: who may do what. */
+#include "net/tokens.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -19,17 +20,45 @@ struct token {
 
 struct sc_tokens {
 	char *path;
+	const struct sc_token_word *words;
 	struct sc_bytes file; /* tokens point into it */
 	struct token *list;
 	size_t count;
 	struct stat seen;
 };
 
-static int refuse(struct sc_err *err, const char *path, unsigned line, const char *reason)
+/* The words, as a sentence says them: "read, publish" LAST "all". */
+static void list_words(const struct sc_tokens *t, const char *last, char *ret_text, size_t size)
 {
+	size_t used = 0;
+
+	ret_text[0] = 0;
+	for (const struct sc_token_word *w = t->words; w->word && used < size; w++) {
+		const char *joint = w == t->words ? "" : w[1].word ? ", " : last;
+
+		used += (size_t)snprintf(ret_text + used, size - used, "%s%s", joint, w->word);
+	}
+}
+
+static int refuse(struct sc_err *err, const struct sc_tokens *t, unsigned line, const char *reason)
+{
+	char words[120];
+
+	list_words(t, " or ", words, sizeof(words));
 	sc_err_set(err, SC_E_CONFIG, "cannot use", "line %u: %s", line, reason);
-	sc_err_on(err, "token file", path);
-	return sc_err_next(err, "write one token a line, with read, publish or all in front");
+	sc_err_on(err, "token file", t->path);
+	return sc_err_next(err, "write one token a line, with %s in front", words);
+}
+
+/* What WORD stands for, NULL: for what no word does; 0: nothing. */
+static unsigned word_may(const struct sc_tokens *t, const struct sc_span *word)
+{
+	const struct sc_token_word *w = t->words;
+
+	for (; w->word; w++)
+		if (word ? sc_span_is(*word, w->word) : !w[1].word)
+			return w->may;
+	return 0;
 }
 
 /* The next word of a line. */
@@ -47,40 +76,35 @@ static struct sc_span take_word(struct sc_span *line)
 	return word;
 }
 
-static int parse_line(struct sc_span line, struct token *ret_token, const char **ret_reason)
+static int parse_line(struct sc_tokens *t, struct sc_span line, unsigned number, struct sc_err *err)
 {
 	struct sc_span first = take_word(&line), second = take_word(&line),
 		       third = take_word(&line);
+	struct token token = { second.len ? second : first,
+			       word_may(t, second.len ? &first : NULL) };
+	char words[120], reason[160];
 
-	*ret_token = (struct token){ first, SC_MAY_READ | SC_MAY_PUBLISH };
-	if (second.len > 0) {
-		ret_token->text = second;
-		if (sc_span_is(first, "read"))
-			ret_token->may = SC_MAY_READ;
-		else if (sc_span_is(first, "publish"))
-			ret_token->may = SC_MAY_PUBLISH;
-		else if (!sc_span_is(first, "all")) {
-			*ret_reason = "the first word is none of read, publish, all";
-			return -1;
-		}
+	if (!token.may) {
+		list_words(t, ", ", words, sizeof(words));
+		snprintf(reason, sizeof(reason), "the first word is none of %s", words);
+		return refuse(err, t, number, reason);
 	}
-	if (third.len > 0) {
-		*ret_reason = "more than a word and a token";
-		return -1;
-	}
-	for (size_t i = 0; i < ret_token->text.len; i++)
-		if ((unsigned char)ret_token->text.data[i] < 0x21 ||
-		    (unsigned char)ret_token->text.data[i] > 0x7e) {
-			*ret_reason = "a token is made of printable ASCII characters";
-			return -1;
-		}
+	if (third.len > 0)
+		return refuse(err, t, number, "more than a word and a token");
+	for (size_t i = 0; i < token.text.len; i++)
+		if ((unsigned char)token.text.data[i] < 0x21 ||
+		    (unsigned char)token.text.data[i] > 0x7e)
+			return refuse(err, t, number,
+				      "a token is made of printable ASCII characters");
+	t->list[t->count++] = token;
 	return 0;
 }
 
 static int parse(struct sc_tokens *t, struct sc_err *err)
 {
-	const char *at = t->file.data, *end = at + t->file.len, *reason = NULL;
+	const char *at = t->file.data, *end = at + t->file.len;
 	unsigned number = 0;
+	int rc;
 
 	while (at < end) {
 		const char *stop = memchr(at, '\n', (size_t)(end - at));
@@ -94,16 +118,16 @@ static int parse(struct sc_tokens *t, struct sc_err *err)
 		if (line.len == 0 || line.data[0] == '#' || strspn(line.data, " \t") >= line.len)
 			continue;
 		if (t->count == TOKENS_MAX)
-			return refuse(err, t->path, number, "more than 10000 tokens");
+			return refuse(err, t, number, "more than 10000 tokens");
 		grown = sc_realloc(t->list, (t->count + 1) * sizeof(*grown));
 		if (!grown)
 			return sc_err_nomem(err, "cannot read the token file");
 		t->list = grown;
-		if (parse_line(line, &t->list[t->count], &reason) < 0)
-			return refuse(err, t->path, number, reason);
-		t->count++;
+		rc = parse_line(t, line, number, err);
+		if (rc < 0)
+			return rc;
 	}
-	return t->count ? 0 : refuse(err, t->path, number, "no token in the file");
+	return t->count ? 0 : refuse(err, t, number, "no token in the file");
 }
 
 static int load(struct sc_tokens *t, struct sc_err *err)
@@ -129,7 +153,8 @@ static void forget(struct sc_tokens *t)
 	t->count = 0;
 }
 
-int sc_tokens_open(const char *path, struct sc_tokens **ret_tokens, struct sc_err *err)
+int sc_tokens_open(const char *path, const struct sc_token_word *words,
+		   struct sc_tokens **ret_tokens, struct sc_err *err)
 {
 	struct sc_tokens *t = sc_calloc(1, sizeof(*t));
 	int rc;
@@ -142,6 +167,7 @@ int sc_tokens_open(const char *path, struct sc_tokens **ret_tokens, struct sc_er
 		return sc_err_nomem(err, "cannot read the token file");
 	}
 	memcpy(t->path, path, strlen(path) + 1);
+	t->words = words;
 	rc = load(t, err);
 	if (rc < 0) {
 		sc_tokens_close(t);
@@ -162,7 +188,7 @@ void sc_tokens_close(struct sc_tokens *t)
 
 int sc_tokens_refresh(struct sc_tokens *t, struct sc_err *err)
 {
-	struct sc_tokens fresh = { .path = t->path };
+	struct sc_tokens fresh = { .path = t->path, .words = t->words };
 	struct stat now;
 	int rc;
 
