@@ -10,7 +10,8 @@
 #     examples  examples/*.sh                   each in an empty folder, the programs in PATH; one test each
 #     interop   tests/interop/*.bats            after tests/interop/setup.sh
 #     fault     tests/fault/*.bats, tests/fault/*_test.sh, $SC_BUILD/fault/*_test
-# "all" (no argument) is all of them; "asan" is unit, seeds, cli and fault. SUITE/NAME runs the files of a suite whose
+#     streams   tests/streams/*_test.sh         sc-streams over HTTP
+# "all" (no argument) is all of them; "asan" is unit, seeds, cli, fault and streams. SUITE/NAME runs the files of a suite whose
 # name contains NAME. SC_BUILD is the build folder (build; build/asan for a sanitized one).
 #
 # Two jobs run at once; a file that says "# run: alone" or "// run: alone" near its top has the machine to itself,
@@ -123,6 +124,15 @@ suite_fault() {
 	done
 }
 
+suite_streams() {
+	local file
+
+	for file in tests/streams/*_test.sh; do
+		[[ -f $file ]] || continue
+		job streams "$(basename "$file" .sh)" 300 count "$root/$file" "$file"
+	done
+}
+
 add_suite() {
 	case $1 in
 	unit) suite_unit ;;
@@ -134,8 +144,9 @@ add_suite() {
 		suite_bats interop 600
 		;;
 	fault) suite_fault ;;
+	streams) suite_streams ;;
 	*)
-		echo "tests/run.sh: '$1' is no suite; give all, asan, unit, seeds, cli, examples, interop or fault" >&2
+		echo "tests/run.sh: '$1' is no suite; give all, asan, unit, seeds, cli, examples, interop, fault or streams" >&2
 		exit 64
 		;;
 	esac
@@ -257,8 +268,8 @@ main() {
 	[[ ${#wanted[@]} -gt 0 ]] || wanted=(all)
 	for word in "${wanted[@]}"; do
 		case $word in
-		all) for suite in unit seeds cli examples interop fault; do add_suite $suite; done ;;
-		asan) for suite in unit seeds cli fault; do add_suite $suite; done ;;
+		all) for suite in unit seeds cli examples interop fault streams; do add_suite $suite; done ;;
+		asan) for suite in unit seeds cli fault streams; do add_suite $suite; done ;;
 		*/*)
 			local -a before=("${queue[@]+"${queue[@]}"}")
 			queue=()

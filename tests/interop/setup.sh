@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Lay other people's programs into build/interop: a Python environment and npm packages, pinned.
-# Does nothing, and asks no network, when they are there in the wanted versions.
+# Three sets, each with a stamp of its own: a set that is there in the wanted versions is left as it is, and asks no network.
+#     python    venv/ and streamcast-VERSION/    requirements*.txt
+#     node      node/                            package.json
+#     durable   durable/                         durable/package.json
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,23 +15,47 @@ python=/usr/bin/python3
 mkdir -p "$out"
 exec 9>"$out/lock"
 flock 9
-want=$(cat "$here"/requirements*.txt "$here/package.json" <("$python" --version) <(node --version) | sha256sum)
-if [[ -f $out/stamp && $(<"$out/stamp") == "$want" ]]; then
-	exit 0
-fi
-rm -rf "$out/stamp" "$out/venv" "$out/node" "$out"/streamcast-*
+
+# set_of NAME WANT COMMAND...: run COMMAND unless the set is there as WANT says.
+set_of() {
+	local name=$1 want
+
+	want=$(sha256sum <<<"$2")
+	shift 2
+	if [[ -f $out/$name.stamp && $(<"$out/$name.stamp") == "$want" ]]; then
+		return
+	fi
+	rm -f "$out/$name.stamp"
+	"$@"
+	printf '%s\n' "$want" >"$out/$name.stamp"
+}
 
 pip() { "$out/venv/bin/python" -m pip --disable-pip-version-check --quiet "$@"; }
-"$python" -m venv "$out/venv"
-pip install -r "$here/requirements.txt"
-# Older releases of streamcast are laid over it.
-for list in "$here"/requirements-*.txt; do
-	version=${list##*-}
-	pip install --no-deps --target "$out/streamcast-${version%.txt}" -r "$list"
-done
 
-mkdir -p "$out/node"
-cp "$here/package.json" "$out/node/"
-(cd "$out/node" && npm install --no-package-lock --no-audit --no-fund --ignore-scripts --loglevel=error)
+lay_python() {
+	local list version
 
-printf '%s\n' "$want" >"$out/stamp"
+	rm -rf "$out/venv" "$out"/streamcast-*
+	"$python" -m venv "$out/venv"
+	pip install -r "$here/requirements.txt"
+	# Older releases of streamcast are laid over it.
+	for list in "$here"/requirements-*.txt; do
+		version=${list##*-}
+		pip install --no-deps --target "$out/streamcast-${version%.txt}" -r "$list"
+	done
+}
+
+# lay_node FOLDER PACKAGES
+lay_node() {
+	rm -rf "${out:?}/$1"
+	mkdir -p "$out/$1"
+	cp "$2" "$out/$1/package.json"
+	(cd "$out/$1" && npm install --no-package-lock --no-audit --no-fund --ignore-scripts --loglevel=error)
+}
+
+rm -f "$out/stamp" # of the time when all was one set
+set_of python "$(cat "$here"/requirements*.txt <("$python" --version))" lay_python
+set_of node "$(cat "$here/package.json" <(node --version))" lay_node node "$here/package.json"
+set_of durable "$(cat "$here/durable/package.json" <(node --version))" lay_node durable "$here/durable/package.json"
+# The scripts of ours that need these packages find them beside themselves.
+cp "$here"/durable/*.mjs "$out/durable/"
