@@ -32,7 +32,7 @@ struct sc_ds_load; /* what one stream has in flight */
 struct sc_ds_work; /* the writer's transaction: durable/engine_internal.h */
 
 enum sc_ds_happened { SC_DS_CREATED, SC_DS_CHANGED, SC_DS_REMOVED };
-struct sc_ds_event { /* at most one of each kind a life and commit, in this order */
+struct sc_ds_event { /* of a life in a commit: created or changed at most once, then removed */
 	enum sc_ds_happened happened;
 	uint64_t sid, tail;
 	struct sc_span path; /* good during the call */

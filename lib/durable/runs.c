@@ -1,0 +1,215 @@
+/*
+ * runs.c: messages read through a chain of forks. What is below a fork's fork_at is its source's;
+ * each stream of the chain holds its own part as runs of whole frames, without a gap.
+ */
+#include "durable/engine_internal.h"
+
+struct walk {
+	struct sc_kv_txn *txn;
+	const struct sc_ds_stream *stream;
+	struct sc_kv_cursor *cursor;
+	uint64_t owner, upper; /* who holds what is at `at`, and up to where */
+	uint64_t at;           /* a boundary, once found */
+	struct sc_span run;    /* the rest of the run from `at` on; empty: look for it */
+};
+
+/* Whose part AT is in. */
+static int find_owner(struct walk *w, struct sc_err *err)
+{
+	struct sc_ds_stream up = *w->stream;
+	int rc;
+
+	w->upper = up.tail;
+	while (up.source_sid && w->at < up.fork_at) {
+		uint64_t source = up.source_sid;
+
+		if (up.fork_at < w->upper)
+			w->upper = up.fork_at;
+		rc = sc_ds_load_sid(w->txn, source, &up, err);
+		if (rc <= 0)
+			return rc < 0 ? rc
+				      : sc_ds_damaged(err, "a fork's source is missing", source);
+	}
+	w->owner = up.sid;
+	w->run = sc_span(NULL, 0);
+	return 0;
+}
+
+/* The run that holds w->at: 1 = w->run begins there; 0 = it is inside a message. */
+static int find_run(struct walk *w, struct sc_err *err)
+{
+	struct sc_span key, run, message;
+	struct sc_ds_key want;
+	uint64_t start, skip;
+	int rc;
+
+	sc_ds_key2(&want, w->owner, w->at);
+	rc = sc_kv_cursor_floor(w->cursor, sc_ds_key_span(&want), &key, &run, err);
+	if (rc < 0)
+		return rc;
+	if (rc == 0 || key.len != 16 || sc_ds_get_be64(key.data) != w->owner)
+		return sc_ds_damaged(err, "messages are missing", w->owner);
+	start = sc_ds_get_be64(key.data + 8);
+	skip = w->at - start;
+	if (skip >= run.len)
+		return sc_ds_damaged(err, "messages are missing", w->owner);
+	while (skip > 0) {
+		if (!sc_ds_frame_first(run, &message))
+			return sc_ds_damaged(err, "a run of messages is torn", w->owner);
+		if (SC_DS_FRAME_HEAD + message.len > skip)
+			return 0;
+		skip -= SC_DS_FRAME_HEAD + message.len;
+		run = sc_span(message.data + message.len, run.len - SC_DS_FRAME_HEAD - message.len);
+	}
+	w->run = run;
+	return 1;
+}
+
+static int start(struct walk *w, struct sc_kv_txn *txn, const struct sc_ds_stream *stream,
+		 uint64_t at, struct sc_err *err)
+{
+	int rc;
+
+	*w = (struct walk){ .txn = txn, .stream = stream, .at = at };
+	rc = sc_kv_cursor_open(txn, SC_DS_RUNS, &w->cursor, err);
+	return rc < 0 ? rc : find_owner(w, err);
+}
+
+/* The next run of the same owner is the next row; or another owner's turn comes. */
+static int next_run(struct walk *w, struct sc_err *err)
+{
+	struct sc_span key, run;
+	int rc;
+
+	if (w->at >= w->upper) {
+		rc = find_owner(w, err);
+		return rc < 0 ? rc : find_run(w, err);
+	}
+	rc = sc_kv_cursor_move(w->cursor, SC_KV_NEXT, &key, &run, err);
+	if (rc < 0)
+		return rc;
+	if (rc == 0 || key.len != 16 || sc_ds_get_be64(key.data) != w->owner ||
+	    sc_ds_get_be64(key.data + 8) != w->at)
+		return sc_ds_damaged(err, "messages are missing", w->owner);
+	w->run = run;
+	return 1;
+}
+
+/* 1 = a message; 0 = the end of the stream. Only after a find_run that said 1. */
+static int next(struct walk *w, struct sc_span *ret_message, struct sc_err *err)
+{
+	int rc;
+
+	if (w->at >= w->stream->tail)
+		return 0;
+	if (w->at >= w->upper || !w->run.len) {
+		rc = next_run(w, err);
+		if (rc <= 0)
+			return rc < 0 ? rc
+				      : sc_ds_damaged(err, "a fork begins inside a message",
+						      w->owner);
+	}
+	if (!sc_ds_frame_first(w->run, ret_message))
+		return sc_ds_damaged(err, "a run of messages is torn", w->owner);
+	w->at += SC_DS_FRAME_HEAD + ret_message->len;
+	w->run = sc_span(ret_message->data + ret_message->len,
+			 w->run.len - SC_DS_FRAME_HEAD - ret_message->len);
+	return 1;
+}
+
+static int put(struct sc_bytes *body, bool json, bool first, struct sc_span message)
+{
+	char *at;
+	int rc = sc_bytes_reserve(body, message.len + 2);
+
+	if (rc < 0)
+		return rc;
+	at = body->data + body->len;
+	if (json)
+		*at++ = first ? '[' : ',';
+	memcpy(at, message.data, message.len);
+	body->len += message.len + json;
+	return 0;
+}
+
+static int copy(struct walk *w, uint64_t limit, bool json, struct sc_bytes *body,
+		struct sc_err *err)
+{
+	struct sc_span message;
+	size_t before = body->len;
+	int rc;
+
+	while ((rc = next(w, &message, err)) == 1) {
+		if (put(body, json, body->len == before, message) < 0)
+			return sc_err_nomem(err, "cannot read a stream");
+		if (body->len - before >= limit)
+			break;
+	}
+	return rc;
+}
+
+int sc_ds_runs_read(struct sc_kv_txn *txn, const struct sc_ds_stream *stream, uint64_t from,
+		    uint64_t limit, bool json, struct sc_bytes *body, uint64_t *ret_end,
+		    struct sc_err *err)
+{
+	struct walk w = { .cursor = NULL };
+	int rc = 1;
+
+	if (from < stream->tail) {
+		uint64_t rest = stream->tail - from;
+
+		/* what is likely to come, at once; without it, it comes in steps */
+		sc_bytes_reserve(body, (rest < limit ? rest : limit) + 256);
+		rc = start(&w, txn, stream, from, err);
+		if (rc == 0)
+			rc = find_run(&w, err);
+		if (rc == 1) {
+			rc = copy(&w, limit, json, body, err);
+			rc = rc < 0 ? rc : 1;
+		}
+	} else {
+		w.at = from;
+	}
+	if (rc == 1 && json && sc_bytes_puts(body, w.at > from ? "]" : "[]") < 0)
+		rc = sc_err_nomem(err, "cannot read a stream");
+	if (rc == 1)
+		*ret_end = w.at;
+	sc_kv_cursor_close(w.cursor);
+	return rc;
+}
+
+int sc_ds_runs_point(struct sc_kv_txn *txn, const struct sc_ds_stream *stream, uint64_t at,
+		     bool json, uint64_t count, struct sc_ds_point *ret_point, struct sc_err *err)
+{
+	struct sc_ds_point point = { .boundary = true, .json_at = at };
+	struct walk w = { .cursor = NULL };
+	struct sc_span message;
+	int rc = 1;
+
+	/* at the tail there is nothing to look at, and what was trimmed may be away */
+	if (at < stream->tail && at >= stream->first) {
+		rc = start(&w, txn, stream, at, err);
+		if (rc == 0)
+			rc = find_run(&w, err);
+		point.boundary = rc == 1;
+		if (rc == 1 && count && !json && (rc = next(&w, &message, err)) == 1)
+			point.message = message;
+		for (; rc == 1 && json && count; count--)
+			rc = next(&w, &message, err);
+		point.json_at = w.at;
+	}
+	point.json_reached = json && rc == 1 && count == 0;
+	sc_kv_cursor_close(w.cursor);
+	if (rc >= 0)
+		*ret_point = point;
+	return rc < 0 ? rc : 0;
+}
+
+int sc_ds_runs_boundary(struct sc_kv_txn *txn, const struct sc_ds_stream *stream, uint64_t at,
+			struct sc_err *err)
+{
+	struct sc_ds_point point;
+	int rc = sc_ds_runs_point(txn, stream, at, false, 0, &point, err);
+
+	return rc < 0 ? rc : point.boundary;
+}

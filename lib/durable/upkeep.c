@@ -1,0 +1,235 @@
+/* upkeep.c: what the writer does beside its calls: expired streams, data to delete, stale forks. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "durable/engine_internal.h"
+
+/* The first row of TABLE at or after FROM: 1 = *ret_key is a copy of its key, VALUE its value (good
+ * until the next write). */
+static int first_row(struct sc_kv_txn *txn, int table, struct sc_span from,
+		     struct sc_ds_key *ret_key, struct sc_span *ret_value, struct sc_err *err)
+{
+	struct sc_kv_cursor *cursor = NULL;
+	struct sc_span key;
+	int rc = sc_kv_cursor_open(txn, table, &cursor, err);
+
+	if (rc == 0 && from.len)
+		rc = sc_kv_cursor_seek(cursor, from, &key, ret_value, err);
+	else if (rc == 0)
+		rc = sc_kv_cursor_move(cursor, SC_KV_FIRST, &key, ret_value, err);
+	if (rc == 1 && key.len <= SC_DS_KEY_MAX) {
+		memcpy(ret_key->data, key.data, key.len);
+		ret_key->len = key.len;
+	}
+	sc_kv_cursor_close(cursor);
+	return rc;
+}
+
+/* One row that is due: the stream goes, or is looked at again later. */
+static int sweep_one(struct sc_ds_work *work, const struct sc_ds_key *key, int64_t now_us,
+		     struct sc_err *err)
+{
+	uint64_t sid = sc_ds_get_be64(key->data + 8);
+	struct sc_ds_entry *entry;
+	int64_t deadline;
+	int rc = sc_ds_work_sid(work, sid, &entry, err);
+
+	if (rc < 0)
+		return rc;
+	if (!entry || entry->stream.indexed_us != sc_ds_key_time(key->data)) {
+		rc = sc_kv_del(work->txn, SC_DS_EXPIRY, sc_ds_key_span(key), err);
+		return rc < 0 ? rc : 0;
+	}
+	deadline = sc_ds_stream_deadline(&entry->stream);
+	if (now_us < deadline)
+		return sc_ds_index(work, entry, deadline, err);
+	work->expired++;
+	return sc_ds_remove(work, entry, err);
+}
+
+int sc_ds_sweep(struct sc_ds_work *work, unsigned max, bool *ret_more, struct sc_err *err)
+{
+	int64_t now_us = sc_wall_us();
+	struct sc_ds_key key;
+	struct sc_span value;
+	int rc = 0;
+
+	*ret_more = true;
+	for (; max > 0; max--) {
+		rc = first_row(work->txn, SC_DS_EXPIRY, sc_span(NULL, 0), &key, &value, err);
+		if (rc < 0)
+			return rc;
+		work->ds->due_us = rc == 1 ? sc_ds_key_time(key.data) : INT64_MAX;
+		if (rc == 0 || key.len != 16 || work->ds->due_us > now_us) {
+			*ret_more = false;
+			return 0;
+		}
+		rc = sweep_one(work, &key, now_us, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* Rows of TABLE whose keys begin with SID, below END (a run: its end), at most *MAX of them. 1 =
+ * there are more. */
+static int delete_rows(struct sc_ds_work *work, int table, uint64_t sid, uint64_t end,
+		       unsigned *max, struct sc_err *err)
+{
+	struct sc_ds_key from, key;
+	struct sc_span value;
+	int rc;
+
+	sc_ds_key1(&from, sid);
+	for (; *max > 0; --*max) {
+		rc = first_row(work->txn, table, sc_ds_key_span(&from), &key, &value, err);
+		if (rc <= 0)
+			return rc;
+		if (key.len < 8 || sc_ds_get_be64(key.data) != sid)
+			return 0;
+		if (table == SC_DS_RUNS && key.len == 16 &&
+		    sc_ds_get_be64(key.data + 8) + value.len > end)
+			return 0;
+		work->deleted_bytes += value.len;
+		rc = sc_kv_del(work->txn, table, sc_ds_key_span(&key), err);
+		if (rc < 0)
+			return rc;
+	}
+	return 1;
+}
+
+/*
+ * The lowest position that a stream or a fork of it still shows. A fork can be older than the trim
+ * of its source: then it shows what the source does not any more. The depth is
+ * SC_DS_FORK_DEPTH_MAX at most.
+ */
+static int lowest(struct sc_kv_txn *txn, const struct sc_ds_stream *stream, uint64_t *ret_lowest,
+		  struct sc_err *err)
+{
+	struct sc_kv_cursor *cursor = NULL;
+	uint64_t least = stream->first, theirs;
+	struct sc_span key, value;
+	struct sc_ds_stream fork;
+	struct sc_ds_key from;
+	int rc = sc_kv_cursor_open(txn, SC_DS_FORKS, &cursor, err);
+
+	sc_ds_key2(&from, stream->sid, 0);
+	if (rc == 0)
+		rc = sc_kv_cursor_seek(cursor, sc_ds_key_span(&from), &key, &value, err);
+	while (rc == 1 && least > 0 && key.len == 16 && sc_ds_get_be64(key.data) == stream->sid) {
+		rc = sc_ds_load_sid(txn, sc_ds_get_be64(key.data + 8), &fork, err);
+		if (rc == 1)
+			rc = lowest(txn, &fork, &theirs, err);
+		else
+			theirs = UINT64_MAX;
+		if (rc < 0)
+			break;
+		if (theirs < least && theirs < fork.fork_at)
+			least = theirs;
+		rc = sc_kv_cursor_move(cursor, SC_KV_NEXT, &key, &value, err);
+	}
+	sc_kv_cursor_close(cursor);
+	if (rc >= 0)
+		*ret_lowest = least;
+	return rc < 0 ? rc : 0;
+}
+
+/* 1 = not at the end. */
+static int delete_trimmed(struct sc_ds_work *work, uint64_t sid, unsigned *max, struct sc_err *err)
+{
+	struct sc_ds_stream stream, source;
+	uint64_t end;
+	int rc = sc_ds_load_sid(work->txn, sid, &stream, err);
+
+	if (rc <= 0)
+		return rc;
+	rc = lowest(work->txn, &stream, &end, err);
+	if (rc == 0 && stream.source_sid) {
+		rc = sc_ds_load_sid(work->txn, stream.source_sid, &source, err);
+		/* this was perhaps the last one to show what its source had trimmed */
+		if (rc == 1 && source.first)
+			rc = sc_ds_mark(work, source.sid, 'T', err);
+	}
+	return rc < 0 ? rc : delete_rows(work, SC_DS_RUNS, sid, end, max, err);
+}
+
+int sc_ds_delete_page(struct sc_ds_work *work, unsigned max, bool *ret_more, struct sc_err *err)
+{
+	struct sc_ds_key key;
+	struct sc_span what;
+	uint64_t sid;
+	int rc;
+
+	*ret_more = true;
+	while (max > 0) {
+		rc = first_row(work->txn, SC_DS_DELETES, sc_span(NULL, 0), &key, &what, err);
+		if (rc < 0)
+			return rc;
+		if (rc == 0) {
+			*ret_more = false;
+			return 0;
+		}
+		sid = sc_ds_get_be64(key.data);
+		max--;
+		if (what.len == 1 && what.data[0] == 'T') {
+			rc = delete_trimmed(work, sid, &max, err);
+		} else {
+			rc = delete_rows(work, SC_DS_RUNS, sid, UINT64_MAX, &max, err);
+			if (rc == 0)
+				rc = delete_rows(work, SC_DS_PRODUCERS, sid, 0, &max, err);
+		}
+		if (rc == 0)
+			rc = sc_kv_del(work->txn, SC_DS_DELETES, sc_ds_key_span(&key), err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* A row of forks: the fork is there, or its source forgets it. */
+static int repair_one(struct sc_ds_work *work, const struct sc_ds_key *key, struct sc_err *err)
+{
+	uint64_t source = sc_ds_get_be64(key->data);
+	struct sc_ds_entry *entry;
+	struct sc_ds_stream fork;
+	int rc = sc_ds_load_sid(work->txn, sc_ds_get_be64(key->data + 8), &fork, err);
+
+	if (rc < 0 || (rc == 1 && fork.source_sid == source))
+		return rc < 0 ? rc : 0;
+	rc = sc_kv_del(work->txn, SC_DS_FORKS, sc_ds_key_span(key), err);
+	if (rc >= 0)
+		rc = sc_ds_work_sid(work, source, &entry, err);
+	if (rc < 0 || !entry)
+		return rc;
+	if (entry->stream.forks)
+		entry->stream.forks--;
+	entry->dirty = true;
+	return entry->stream.gone && !entry->stream.forks ? sc_ds_purge(work, entry, err) : 0;
+}
+
+int sc_ds_repair(struct sc_ds_work *work, unsigned max, bool *ret_more, struct sc_err *err)
+{
+	char *at = work->ds->repair_at;
+	struct sc_ds_key key;
+	struct sc_span value;
+	int rc;
+
+	*ret_more = true;
+	for (; max > 0; max--) {
+		rc = first_row(work->txn, SC_DS_FORKS, sc_span(at, 16), &key, &value, err);
+		if (rc == 1 && key.len == 16)
+			rc = repair_one(work, &key, err);
+		else if (rc >= 0)
+			break;
+		if (rc < 0)
+			return rc;
+		/* behind this row next time */
+		memcpy(at, key.data, 8);
+		sc_ds_put_be64(at + 8, sc_ds_get_be64(key.data + 8) + 1);
+	}
+	if (max > 0) {
+		memset(at, 0, 16);
+		*ret_more = false;
+	}
+	return 0;
+}
