@@ -4,7 +4,8 @@
     bench.py [--build DIR] [--rounds N] [--only NAME[,NAME]] [--json FILE] [--tmp DIR]
 
 Each figure is a ratio of medians. The two sides take turns, round by round, so that a machine that is busy is busy for both.
-Needs only the build, python3 and a POSIX shell; where redis-server or nats-server is installed they are measured as well.
+Needs only the build, python3 and a POSIX shell; where redis-server, nats-server or the official Durable Streams server
+(tests/interop/setup.sh) is installed they are measured as well.
 Everything is on loopback and in one temporary folder (on the file system that is to be measured: --tmp).
 """
 import argparse
@@ -17,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from streams import bench_streams
 
 SCHEMA = {
     "type": "object",
@@ -367,7 +370,8 @@ def bench_segments(b):
 
 
 BENCHES = {"fanout": bench_fanout, "peers": bench_peers, "append": bench_append, "bulk": bench_bulk, "replay": bench_replay,
-           "latency": bench_latency, "memory": bench_memory, "scan": bench_scan, "segments": bench_segments}
+           "latency": bench_latency, "memory": bench_memory, "scan": bench_scan, "segments": bench_segments,
+           "streams": lambda b: bench_streams(b, record)}
 
 
 def main():
