@@ -321,7 +321,7 @@ int creat64(const char *path, mode_t mode)
 /* AT < 0: at the descriptor's own position. */
 static ssize_t do_writev(int fd, const struct iovec *iov, int count, off_t at)
 {
-	uint64_t ino;
+	uint64_t ino, to;
 	bool mine;
 	ssize_t n;
 
@@ -331,10 +331,12 @@ static ssize_t do_writev(int fd, const struct iovec *iov, int count, off_t at)
 		return at < 0 ? real_writev(fd, iov, count) : real_pwritev(fd, iov, count, at);
 	lock();
 	n = at < 0 ? real_writev(fd, iov, count) : real_pwritev(fd, iov, count, at);
-	if (n > 0 && mine)
-		put(REC_WRITE, ino, (uint64_t)(at < 0 ? lseek(fd, 0, SEEK_CUR) - n : at), NULL, iov,
-		    count, (size_t)n);
-	else if (n > 0)
+	if (n > 0 && mine) {
+		to = (uint64_t)(at < 0 ? lseek(fd, 0, SEEK_CUR) - n : at);
+		put(REC_WRITE, ino, to, NULL, iov, count, (size_t)n);
+		if (fcntl(fd, F_GETFL) & O_DSYNC)
+			put(REC_DSYNC, ino, to, NULL, NULL, 0, 0);
+	} else if (n > 0)
 		put(REC_ACK, 0, 0, NULL, iov, count, (size_t)n);
 	unlock();
 	return n;

@@ -22,6 +22,8 @@ enum rec_kind {
 	REC_RMDIR,      /* path */
 	REC_ACK,        /* data = what was written to stdout */
 	REC_MARK,       /* data = a word of the driver */
+	REC_DSYNC,      /* ino, at: the write before this one, to there, was durable when it
+			   returned (O_DSYNC) */
 	REC_ODD,        /* data = something this model does not know; the test fails */
 	REC_KINDS
 };
