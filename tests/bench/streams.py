@@ -7,6 +7,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 INTEROP = os.environ.get("SC_INTEROP", os.path.join(ROOT, "build", "interop"))
+NODE = os.path.join(INTEROP, "durable", "bin", "node")
 REFERENCE = os.path.join(INTEROP, "durable", "reference.mjs")
 NAME = "reference server, file store"
 
@@ -25,7 +26,7 @@ class Server:
         if side == "ours":
             args = [b.prog("sc-streams"), self.data, "--listen", "127.0.0.1:0", "--ready-fd", str(give), "--long-poll", "30s"]
         else:
-            args = ["node", REFERENCE, self.data, "0", str(give), "30000"]
+            args = [NODE, REFERENCE, self.data, "0", str(give), "30000"]
         self.child = b.spawn(args, pass_fds=(give,), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(give)
         with os.fdopen(ready) as f:

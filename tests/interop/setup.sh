@@ -53,9 +53,26 @@ lay_node() {
 	(cd "$out/$1" && npm install --no-package-lock --no-audit --no-fund --ignore-scripts --loglevel=error)
 }
 
+# The suite needs node 20.19; where the system's is older (Debian 12), a newer one is laid beside the packages.
+# bin/node is the one to run them with.
+lay_durable() {
+	local node
+
+	lay_node durable "$here/durable/package.json"
+	node=$(command -v node)
+	if ! "$node" -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'; then
+		node=node-linux-$(node -p process.arch)
+		(cd "$out/durable" && npm install --no-save --no-package-lock --no-audit --no-fund --ignore-scripts --loglevel=error \
+			"$node@20.19.6")
+		node=$out/durable/node_modules/$node/bin/node
+	fi
+	mkdir "$out/durable/bin"
+	ln -s "$node" "$out/durable/bin/node"
+}
+
 rm -f "$out/stamp" # of the time when all was one set
 set_of python "$(cat "$here"/requirements*.txt <("$python" --version))" lay_python
 set_of node "$(cat "$here/package.json" <(node --version))" lay_node node "$here/package.json"
-set_of durable "$(cat "$here/durable/package.json" <(node --version))" lay_node durable "$here/durable/package.json"
+set_of durable "$(cat "$here/durable/package.json" <(node --version))" lay_durable
 # The scripts of ours that need these packages find them beside themselves.
 cp "$here"/durable/*.mjs "$out/durable/"

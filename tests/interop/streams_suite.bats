@@ -7,6 +7,7 @@ load ../lib/common
 setup() {
 	sc_setup
 	packages=$SC_INTEROP/durable
+	PATH=$packages/bin:$PATH
 }
 
 teardown() { sc_teardown; }

@@ -141,6 +141,10 @@ def not_modified(p):
     r = s.get()
     check(s.get(fields={"If-None-Match": r.etag}, status=304).closed == "true", "closed")
     check(s.poll(after(b"one"), fields={"If-None-Match": s.get(after(b"one")).etag}, status=304).get("Stream-Cursor"), "long-poll")
+    big = p.text(*[b"m" * 600000] * 3)
+    r = big.get()
+    n = big.get(fields={"If-None-Match": r.etag}, status=304)
+    check(r.fresh is None and (n.next, n.fresh, n.get("Cache-Control")) == (r.next, None, r.get("Cache-Control")), n)
 
 
 @test(differs="the whole field is compared")

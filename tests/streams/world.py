@@ -46,7 +46,7 @@ class Server:
         if REFERENCE:
             check(not self.options, "the reference server has no options:", self.options)
             os.makedirs(self.data, exist_ok=True)
-            return ["node", os.path.join(INTEROP, "durable", "reference.mjs"), self.data, str(self.port), str(fd),
+            return [os.path.join(INTEROP, "durable", "bin", "node"), os.path.join(INTEROP, "durable", "reference.mjs"), self.data, str(self.port), str(fd),
                     str(self.long_poll_ms)]
         return [os.path.join(BIN, "sc-streams"), self.data, "--listen", f"127.0.0.1:{self.port}", "--ready-fd", str(fd),
                 "--long-poll", f"{self.long_poll_ms}ms", *self.options]
