@@ -80,9 +80,10 @@ struct frame {
 	char **environment_words, **file_words;
 	size_t environment_count, file_count;
 	struct sc_bytes file;
-	int verb;  /* index, -1 for none */
-	bool help; /* the word "help" in front of the verb */
-	int argc;  /* without the verb */
+	int verb;     /* index, -1 for none */
+	bool unnamed; /* the verb is the one that is meant without a name */
+	bool help;    /* the word "help" in front of the verb */
+	int argc;     /* without the verb */
 	char **argv;
 	void *opts;
 	char **operands;
@@ -193,24 +194,34 @@ static const struct sc_opt *table_of(const struct frame *f)
 
 static int with_help(const struct frame *f, struct sc_err *err)
 {
-	const char *verb = f->verb < 0 ? NULL : f->program->verbs[f->verb].name;
+	const char *verb = f->verb < 0 || f->unnamed ? NULL : f->program->verbs[f->verb].name;
 
 	return sc_err_next(err, "see '%s%s%s --help'", f->program->name, verb ? " " : "",
 			   verb ? verb : "");
 }
 
-/* The next word that is not an option; a common option's value is none. */
-static int find_word(int argc, char *const *argv, int from)
+/* Whether WORD is an option of TABLE that takes the next word for its value. */
+static bool takes_next(const struct sc_opt *table, const char *word)
+{
+	for (const struct sc_opt *o = table; o->name; o++) {
+		if (!sc_opt_has_value(o))
+			continue;
+		if (strncmp(word, "--", 2) == 0 ? strcmp(word + 2, o->name) == 0
+						: o->letter && word[1] == o->letter && !word[2])
+			return true;
+	}
+	return false;
+}
+
+/* The next word that is not an option; the value of one of TABLE's is none. */
+static int find_word(const struct sc_opt *table, int argc, char *const *argv, int from)
 {
 	for (int i = from; i < argc; i++) {
 		if (argv[i][0] != '-' || argv[i][1] == '\0')
 			return i;
 		if (strcmp(argv[i], "--") == 0)
 			return i + 1;
-		for (const struct sc_opt *o = common_options; o->name; o++)
-			if (sc_opt_has_value(o) && strncmp(argv[i], "--", 2) == 0 &&
-			    strcmp(argv[i] + 2, o->name) == 0)
-				i++;
+		i += takes_next(table, argv[i]);
 	}
 	return argc;
 }
@@ -246,6 +257,7 @@ static void drop_word(struct frame *f, int at)
 /* Take the verb, and "help" in front of it, out of the arguments. */
 static int take_verb(struct frame *f, int argc, char **argv, struct sc_err *err)
 {
+	const struct sc_opt *table = f->program->first_meant ? f->tables[0] : common_options;
 	int at;
 
 	f->argv = sc_calloc((size_t)argc + 2, sizeof(*f->argv));
@@ -259,20 +271,22 @@ static int take_verb(struct frame *f, int argc, char **argv, struct sc_err *err)
 	if (!f->program->verbs[0].name)
 		return 0;
 	f->verb = -1;
-	at = find_word(f->argc, f->argv, 1);
+	at = find_word(table, f->argc, f->argv, 1);
 	if (at < f->argc && strcmp(f->argv[at], "help") == 0) {
 		f->help = true;
 		drop_word(f, at);
-		at = find_word(f->argc, f->argv, at);
+		at = find_word(table, f->argc, f->argv, at);
 	}
-	if (at >= f->argc)
-		return 0;
-	for (size_t i = 0; f->verb < 0 && i < f->program->verb_count; i++)
+	for (size_t i = 0; at < f->argc && f->verb < 0 && i < f->program->verb_count; i++)
 		if (strcmp(f->program->verbs[i].name, f->argv[at]) == 0)
 			f->verb = (int)i;
-	if (f->verb < 0)
+	f->unnamed = f->verb < 0 && f->program->first_meant && (at >= f->argc || !f->help);
+	if (f->unnamed)
+		f->verb = 0;
+	else if (f->verb >= 0)
+		drop_word(f, at);
+	else if (at < f->argc)
 		return no_such_verb(f, f->argv[at], err);
-	drop_word(f, at);
 	return 0;
 }
 
@@ -382,9 +396,10 @@ static bool answer(const struct frame *f)
 {
 	const struct sc_common *common = f->opts;
 	struct sc_usage u = { f->program, (const struct sc_opt *const *)f->tables, common_options };
+	int verb = f->unnamed ? -1 : f->verb;
 
 	if (f->help || common->help)
-		sc_usage_help(stdout, &u, f->verb);
+		sc_usage_help(stdout, &u, verb);
 	else if (common->version)
 		printf("%s %s\n", f->program->name, sc_version());
 	else if (common->completion_asked && common->print_completion == 0)
@@ -392,7 +407,7 @@ static bool answer(const struct frame *f)
 	else if (common->completion_asked)
 		sc_usage_zsh(stdout, &u);
 	else if (common->print_man_options)
-		sc_usage_man_options(stdout, &u, f->verb);
+		sc_usage_man_options(stdout, &u, verb);
 	else if (common->print_man_statuses)
 		sc_usage_man_statuses(stdout, &u);
 	else

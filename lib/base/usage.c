@@ -159,7 +159,7 @@ static bool is_example_of(const struct sc_example *e, const struct sc_program *p
 {
 	size_t name = strlen(p->name), verb = v && v->name ? strlen(v->name) : 0;
 
-	if (!verb)
+	if (!verb || (p->first_meant && v == p->verbs))
 		return true;
 	return strncmp(e->command, p->name, name) == 0 && e->command[name] == ' ' &&
 	       strncmp(e->command + name + 1, v->name, verb) == 0 &&
@@ -237,6 +237,9 @@ static void verbs(FILE *out, const struct sc_program *program)
 	fprintf(out, "\n");
 	fputs("  ", out);
 	wrap(out, 2, 2, "Each verb has its own options: see VERB --help.");
+	if (program->first_meant)
+		fprintf(out, "  Without a verb, %s is meant; its options:\n",
+			program->verbs[0].name);
 }
 
 void sc_usage_help(FILE *out, const struct sc_usage *u, int verb)
@@ -245,7 +248,10 @@ void sc_usage_help(FILE *out, const struct sc_usage *u, int verb)
 	const struct sc_verb *v = verb < 0 ? NULL : &p->verbs[verb];
 
 	if (!v) {
-		fprintf(out, "Usage: %s VERB [OPTION]... OPERAND...\n", p->name);
+		if (p->first_meant)
+			fprintf(out, "Usage: %s [OPTION]... %s\n", p->name, p->verbs[0].operands);
+		fprintf(out, "%s %s VERB [OPTION]... OPERAND...\n",
+			p->first_meant ? "      " : "Usage:", p->name);
 		fprintf(out, "%s: ", p->name);
 		wrap(out, strlen(p->name) + 2, 2, p->purpose);
 	} else {
@@ -262,7 +268,7 @@ void sc_usage_help(FILE *out, const struct sc_usage *u, int verb)
 	}
 	if (!v)
 		verbs(out, p);
-	options(out, v ? u->tables[verb] : u->common);
+	options(out, v ? u->tables[verb] : p->first_meant ? u->tables[0] : u->common);
 	examples(out, p, v);
 	statuses(out, p);
 	fprintf(out,

@@ -86,6 +86,7 @@ static void bash_verb(FILE *out, const struct sc_verb *v, const struct sc_opt *t
 static void bash_verbs(FILE *out, const struct sc_usage *u)
 {
 	const struct sc_program *p = u->program;
+	const struct sc_opt *table = p->first_meant ? u->tables[0] : u->common;
 
 	fputs("\tlocal verb='' i\n\tfor ((i = 1; i < COMP_CWORD; i++)); do\n\t\tcase "
 	      "${COMP_WORDS[i]} in\n\t\thelp) ;;\n"
@@ -99,12 +100,16 @@ static void bash_verbs(FILE *out, const struct sc_usage *u)
 		fputs("\t\t;;\n", out);
 	}
 	fputs("\t*)\n\t\toptions='", out);
-	bash_options(out, u->common);
+	bash_options(out, table);
 	fputs("'\n\t\tverbs='help", out);
 	for (size_t i = 0; i < p->verb_count; i++)
 		fprintf(out, " %s", p->verbs[i].name);
-	fputs("'\n\t\tcase $prev in\n", out);
-	bash_values(out, u->common);
+	if (p->first_meant) /* the word may also be the first verb's operand */
+		fprintf(out, "'\n\t\tpaths=%d", is_path(p->verbs[0].operands));
+	else
+		fputs("'", out);
+	fputs("\n\t\tcase $prev in\n", out);
+	bash_values(out, table);
 	fputs("\t\tesac\n\t\t;;\n\tesac\n", out);
 }
 
@@ -139,8 +144,16 @@ void sc_usage_bash(FILE *out, const struct sc_usage *u)
 	      "\t\tif [[ $cur == -* ]]; then\n"
 	      "\t\t\tmapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$cur\")\n"
 	      "\t\telif [[ -n $verbs ]]; then\n"
-	      "\t\t\tmapfile -t COMPREPLY < <(compgen -W \"$verbs\" -- \"$cur\")\n"
-	      "\t\telif ((paths)); then\n"
+	      "\t\t\tmapfile -t COMPREPLY < <(compgen -W \"$verbs\" -- \"$cur\")\n",
+	      out);
+	if (p->first_meant)
+		fputs("\t\t\tif ((paths)); then\n"
+		      "\t\t\t\tcompopt -o filenames 2>/dev/null\n"
+		      "\t\t\t\tmapfile -t -O \"${#COMPREPLY[@]}\" COMPREPLY < <(compgen -f -- "
+		      "\"$cur\")\n"
+		      "\t\t\tfi\n",
+		      out);
+	fputs("\t\telif ((paths)); then\n"
 	      "\t\t\tcompopt -o filenames 2>/dev/null\n"
 	      "\t\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
 	      "\t\tfi\n\t\t;;\n\tesac\n\treturn 0\n}\ncomplete -F ",
@@ -231,10 +244,13 @@ static void zsh_verbs(FILE *out, const struct sc_usage *u)
 		fputs("'\n", out);
 	}
 	fputs("\t\t'help:print the help of a verb'\n\t)\n\t_arguments -C -s -S", out);
-	zsh_options(out, u->common);
+	zsh_options(out, p->first_meant ? u->tables[0] : u->common);
 	fputs(" \\\n\t\t'1:verb:->verb' \\\n\t\t'*::operand:->rest'\n"
-	      "\tcase $state in\n\tverb) _describe verb verbs ;;\n\trest)\n\t\tcase $words[1] in\n",
+	      "\tcase $state in\n\tverb) _describe verb verbs ",
 	      out);
+	if (p->first_meant && is_path(p->verbs[0].operands))
+		fputs("&& return\n\t\t_files ", out);
+	fputs(";;\n\trest)\n\t\tcase $words[1] in\n", out);
 	for (size_t i = 0; i < p->verb_count; i++) {
 		fprintf(out, "\t\t%s) _arguments -s -S", p->verbs[i].name);
 		zsh_options(out, u->tables[i]);

@@ -107,15 +107,19 @@ static const struct sc_example examples[] = {
 static const int statuses[] = { 1, 74, 75, 0 };
 static const struct sc_verb one_verb = { NULL,    "WHAT...",           1,  2, "one",
 					 options, sizeof(struct opts), run };
-static const struct sc_program one = { "sc-one", "one thing", "It does one thing.", &one_verb, 1,
-				       examples, statuses };
+static const struct sc_program one = { "sc-one",  "one thing", "It does one thing.",
+				       &one_verb, 1,           examples,
+				       statuses,  false };
 static const struct sc_verb many_verbs[] = {
 	{ "read", "LOG", 1, 1, "print rows", options, sizeof(struct opts), run },
 	{ "append", "LOG", 1, 1, "append rows", append_options, sizeof(struct opts), run },
 	{ "info", "", 0, 0, "say something", NULL, sizeof(struct sc_common), run },
 };
 static const struct sc_program many = { "sc-many", "many things", "It does many.", many_verbs,
-					3,         examples,      statuses };
+					3,         examples,      statuses,        false };
+/* The same, with a verb that is meant where none is named. */
+static const struct sc_program meant = { "sc-meant", "many things", "It does many.", many_verbs,
+					 3,          examples,      statuses,        true };
 
 static struct {
 	int status;
@@ -291,6 +295,36 @@ TEST(verbs)
 	expect(64, "", "sc-many: cannot start: LOG is missing; see 'sc-many append --help'\n");
 	RUN(many, "--", "read", "show");
 	expect(0, "count 10 follow 0 quiet 0 headers\n", "");
+}
+
+TEST(a_verb_that_is_meant)
+{
+	RUN(meant, "read", "-n3", "show");
+	expect(0, "count 3 follow 0 quiet 0 headers\n", "");
+	RUN(meant, "-n3", "show");
+	expect(0, "count 3 follow 0 quiet 0 headers\n", "");
+	/* the value of an option is no verb, an operand may be one behind another option */
+	RUN(meant, "-n", "3", "show");
+	expect(0, "count 3 follow 0 quiet 0 headers\n", "");
+	RUN(meant, "--header", "append", "show");
+	expect(0, "count 10 follow 0 quiet 0 headers <append>\n", "");
+	RUN(meant, "append", "-f", "show");
+	expect(0, "count 0 follow 1 quiet 0 headers\n", "");
+	RUN(meant, "--", "append", "show");
+	expect(0, "count 0 follow 0 quiet 0 headers\n", "");
+	RUN(meant);
+	expect(64, "", "sc-meant: cannot start: LOG is missing; see 'sc-meant --help'\n");
+	RUN(meant, "show", "append");
+	expect(64, "",
+	       "sc-meant: cannot start: there is nothing to do with 'append'; see 'sc-meant "
+	       "--help'\n");
+	RUN(meant, "--help");
+	check_help();
+	CHECK(strncmp(child.out, "Usage: sc-meant [OPTION]... LOG\n", 32) == 0);
+	CHECK(strstr(child.out, "Verbs:") && strstr(child.out, "--count"));
+	RUN(meant, "help", "append");
+	check_help();
+	CHECK(strncmp(child.out, "Usage: sc-meant append", 22) == 0);
 }
 
 TEST(help_of_verbs)

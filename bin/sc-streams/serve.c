@@ -1,0 +1,279 @@
+/* serve.c: the folder over HTTP, until a signal. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/say.h"
+#include "durable/http.h"
+#include "sc-streams.h"
+
+const struct sc_opt serve_options[] = {
+	SC_OPT_GROUP("Where to listen"),
+	{ .name = "listen",
+	  .letter = 'l',
+	  .kind = SC_OPT_LIST,
+	  .arg = "ADDRESS",
+	  .into = offsetof(struct serve_opts, listen),
+	  .seen = offsetof(struct serve_opts, listen_given),
+	  .standard = "127.0.0.1:4437",
+	  .help = "HOST:PORT, [IPV6]:PORT, :PORT (on 127.0.0.1), *:PORT (on every address), "
+		  "unix:PATH or fd:N; port 0 is a free one" },
+	{ .name = "ready-fd",
+	  .kind = SC_OPT_FD,
+	  .arg = "FD",
+	  .into = offsetof(struct serve_opts, ready_fd),
+	  .help = "when it listens, write one JSON line with the real port to this descriptor and "
+		  "close it" },
+	{ .name = "prefix",
+	  .kind = SC_OPT_TEXT,
+	  .arg = "PATH",
+	  .into = offsetof(struct serve_opts, prefix),
+	  .standard = "/v1/stream/",
+	  .help = "the path under which streams are" },
+	{ .name = "cert",
+	  .kind = SC_OPT_FILE,
+	  .arg = "FILE",
+	  .into = offsetof(struct serve_opts, cert),
+	  .help = "speak TLS with the certificate in this PEM file" },
+	{ .name = "key",
+	  .kind = SC_OPT_FILE,
+	  .arg = "FILE",
+	  .into = offsetof(struct serve_opts, key),
+	  .help = "the key of --cert" },
+	SC_OPT_GROUP("Who may come"),
+	{ .name = "token-file",
+	  .letter = 'T',
+	  .kind = SC_OPT_FILE,
+	  .arg = "FILE",
+	  .into = offsetof(struct serve_opts, token_file),
+	  .help = "take only requests with a token of FILE: one a line, with read, write, admin or "
+		  "all in front" },
+	{ .name = "cors",
+	  .kind = SC_OPT_TEXT,
+	  .arg = "ORIGIN|none",
+	  .into = offsetof(struct serve_opts, cors),
+	  .standard = "*",
+	  .help = "the origin whose pages may read the answers, * for all" },
+	SC_OPT_GROUP("What is served"),
+	{ .name = "log",
+	  .kind = SC_OPT_LIST,
+	  .arg = "NAME=LOG",
+	  .into = offsetof(struct serve_opts, logs),
+	  .help = "serve a log of sc-log as the JSON stream NAME, to read only" },
+	{ .name = "long-poll",
+	  .kind = SC_OPT_DURATION,
+	  .arg = "DUR",
+	  .into = offsetof(struct serve_opts, long_poll_ms),
+	  .standard = "30s",
+	  .min = 1,
+	  .max = 86400000,
+	  .help = "how long a long-poll waits for data" },
+	{ .name = "sse",
+	  .kind = SC_OPT_DURATION,
+	  .arg = "DUR",
+	  .into = offsetof(struct serve_opts, sse_ms),
+	  .standard = "60s",
+	  .min = 1,
+	  .max = 86400000,
+	  .help = "how long a response of server-sent events lasts" },
+	{ .name = "private-cache",
+	  .kind = SC_OPT_FLAG,
+	  .into = offsetof(struct serve_opts, private_cache),
+	  .help = "let only the reader's own cache keep answers, no shared one" },
+	{ .name = "trust-forwarded",
+	  .kind = SC_OPT_FLAG,
+	  .into = offsetof(struct serve_opts, trust_forwarded),
+	  .help = "take scheme and host of a Location from X-Forwarded-Proto and "
+		  "X-Forwarded-Host" },
+	SC_OPT_GROUP("Limits"),
+	{ .name = "max-body",
+	  .kind = SC_OPT_SIZE,
+	  .arg = "SIZE",
+	  .into = offsetof(struct serve_opts, max_body),
+	  .standard = "64MiB",
+	  .min = 1,
+	  .max = (int64_t)1 << 30,
+	  .help = "longest body of a request; longer ones get 413" },
+	{ .name = "max-held",
+	  .kind = SC_OPT_SIZE,
+	  .arg = "SIZE",
+	  .into = offsetof(struct serve_opts, max_held),
+	  .standard = "512MiB",
+	  .min = 1 << 20,
+	  .max = (int64_t)1 << 40,
+	  .help = "most bytes of request bodies in memory, and of answers; beyond it 503" },
+	{ .name = "max-read",
+	  .kind = SC_OPT_SIZE,
+	  .arg = "SIZE",
+	  .into = offsetof(struct serve_opts, max_read),
+	  .standard = "1MiB",
+	  .min = 1,
+	  .max = (int64_t)1 << 28,
+	  .help = "about how much one read returns" },
+	{ .name = "max-path",
+	  .kind = SC_OPT_NUMBER,
+	  .arg = "N",
+	  .into = offsetof(struct serve_opts, max_path),
+	  .standard = "512",
+	  .min = 1,
+	  .max = SC_DS_PATH_MAX,
+	  .help = "longest path in bytes, prefix included; longer ones get 414" },
+	{ .name = "max-clients",
+	  .kind = SC_OPT_NUMBER,
+	  .arg = "N",
+	  .into = offsetof(struct serve_opts, max_clients),
+	  .standard = "20000",
+	  .min = 0,
+	  .max = -1,
+	  .help = "most connections at once, 0 for any number; more get 503" },
+	{ .name = "max-per-address",
+	  .kind = SC_OPT_NUMBER,
+	  .arg = "N",
+	  .into = offsetof(struct serve_opts, per_address),
+	  .min = 0,
+	  .max = -1,
+	  .help = "most connections from one address, 0 for any number" },
+	{ .name = "head-timeout",
+	  .kind = SC_OPT_DURATION,
+	  .arg = "DUR",
+	  .into = offsetof(struct serve_opts, head_ms),
+	  .standard = "10s",
+	  .min = 1,
+	  .max = 86400000,
+	  .help = "cut connections whose request head takes longer" },
+	{ .name = "idle-timeout",
+	  .kind = SC_OPT_DURATION,
+	  .arg = "DUR",
+	  .into = offsetof(struct serve_opts, idle_ms),
+	  .standard = "60s",
+	  .min = 1,
+	  .max = 86400000,
+	  .help = "cut connections that ask for nothing, give a body or take an answer too slowly "
+		  "for this long" },
+	{ .name = "grace",
+	  .kind = SC_OPT_DURATION,
+	  .arg = "DUR",
+	  .into = offsetof(struct serve_opts, grace_ms),
+	  .standard = "5s",
+	  .help = "at the end, give answers this long to be taken" },
+	{ .name = NULL },
+};
+
+static int check(const struct serve_opts *o, struct sc_err *err)
+{
+	if (!o->cert != !o->key) {
+		sc_err_set(err, SC_E_USAGE, "cannot speak TLS", "--%s is missing",
+			   o->cert ? "key" : "cert");
+		return sc_err_next(err, "give both --cert and --key");
+	}
+	return 0;
+}
+
+static void fill(const struct serve_opts *o, struct sc_ds_http_options *s)
+{
+	static const char *const standard[] = { "127.0.0.1:4437" };
+
+	*s = (struct sc_ds_http_options){
+		.listen = o->listen.items,
+		.listen_count = o->listen.count,
+		.activation = getenv("LISTEN_FDS") != NULL,
+		.cert = o->cert,
+		.key = o->key,
+		.token_file = o->token_file,
+		.prefix = o->prefix,
+		.cors = strcmp(o->cors, "none") == 0 ? "" : o->cors,
+		.private_cache = o->private_cache,
+		.trust_forwarded = o->trust_forwarded,
+		.access_log = sc_says(SC_INFO),
+		.logs = o->logs.items,
+		.log_count = o->logs.count,
+		.long_poll_ms = o->long_poll_ms,
+		.sse_ms = o->sse_ms,
+		.head_ms = o->head_ms,
+		.idle_ms = o->idle_ms,
+		.grace_ms = o->grace_ms,
+		.body_max = o->max_body,
+		.held_max = o->max_held,
+		.path_max = (size_t)o->max_path,
+		.clients_max = (size_t)o->max_clients,
+		.per_address_max = (size_t)o->per_address,
+		.ready_fd = o->ready_fd,
+		.say = sc_say_fields,
+	};
+	if (o->listen_given || s->activation)
+		return;
+	s->listen = standard;
+	s->listen_count = 1;
+}
+
+/*
+ * One server a folder: a long-poll at one would not hear of what another takes. The verbs need no
+ * lock. The lock goes with the process.
+ */
+static int lock_folder(const char *folder, struct sc_err *err)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	char path[PATH_MAX];
+	int fd;
+
+	if (snprintf(path, sizeof(path), "%s/serving", folder) >= (int)sizeof(path)) {
+		sc_err_set(err, SC_E_USAGE, "cannot serve", "its path is too long");
+		return sc_err_on(err, "folder", folder);
+	}
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+	if (fd >= 0 && fcntl(fd, F_SETLK, &lock) == 0)
+		return fd;
+	if (fd < 0 || (errno != EACCES && errno != EAGAIN)) {
+		sc_err_sys(err, SC_E_IO, errno, "cannot lock");
+		if (fd >= 0)
+			close(fd);
+		return sc_err_on(err, "file", path);
+	}
+	lock.l_pid = 0;
+	(void)fcntl(fd, F_GETLK, &lock);
+	close(fd);
+	sc_err_set(err, SC_E_BUSY, "cannot serve", "sc-streams serves it already, as process %ld",
+		   (long)lock.l_pid);
+	sc_err_on(err, "folder", folder);
+	return sc_err_next(err, "end that one, or give this one a folder of its own");
+}
+
+static void on_trouble(void *arg, const struct sc_err *err)
+{
+	(void)arg;
+	sc_say_err(SC_WARNING, err);
+}
+
+int run_serve(const void *given, char *const *operands, struct sc_err *err)
+{
+	const struct serve_opts *o = given;
+	struct sc_ds_settings settings = { .read_bytes = o->max_read, .trouble = on_trouble };
+	struct sc_ds_http_options s;
+	struct sc_ds *ds = NULL;
+	sigset_t signals;
+	int lock_fd = -1, signo = 0, rc = check(o, err);
+
+	/* before there are threads: the one that waits for them takes them */
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
+	fill(o, &s);
+	if (rc == 0)
+		rc = sc_ds_open(operands[0], &settings, &ds, err);
+	if (rc == 0) {
+		lock_fd = lock_folder(operands[0], err);
+		rc = lock_fd < 0 ? lock_fd : 0;
+	}
+	if (rc == 0)
+		rc = sc_ds_http_run(ds, &s, &signo, err);
+	sc_ds_close(ds);
+	if (lock_fd >= 0)
+		close(lock_fd);
+	return rc; /* a signal is how a server ends: status 0 */
+}

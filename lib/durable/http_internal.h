@@ -1,0 +1,261 @@
+/*
+ * durable/http_internal.h: connections and the threads that run them, for the http files of this
+ * room.
+ *
+ * Owns      a shard owns its connections; a connection owns what its request needs.
+ * Units     us of sc_mono_us, sizes in bytes.
+ * Errors    as http.h.
+ * Safety    a connection stays in its shard's thread. Other threads (the engine's writer, the
+ *           thread that waits for signals) leave notes, and touch nothing else of it.
+ * Source    libmicrohttpd 0.9.75: daemons without threads of their own, each run by one of ours.
+ *
+ * So what wakes a connection, its timers, its socket and its end are events of one thread, one
+ * after the other. A connection that waits is suspended, and a suspended one is never closed: a
+ * note about it always finds it alive.
+ */
+#ifndef SC_DURABLE_HTTP_INTERNAL_H
+#define SC_DURABLE_HTTP_INTERNAL_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#include "durable/http.h"
+#include "durable/http_fields.h"
+#include "durable/http_log.h"
+#include "durable/http_peers.h"
+#include "net/listen.h"
+#include "net/tokens.h"
+
+#define SC_DS_NEVER INT64_MAX
+#define SC_DS_SHARDS_MAX 64
+
+enum { SC_DS_MAY_READ = 1, SC_DS_MAY_WRITE = 2, SC_DS_MAY_ADMIN = 4 };
+
+/* What an event of a shard's epoll is about: the first member of the thing itself. */
+enum sc_ds_source { SC_DS_WAKE, SC_DS_DAEMON, SC_DS_LISTENER, SC_DS_CONN, SC_DS_LINGERER };
+
+struct sc_ds_note {
+	struct sc_ds_note *next;
+	struct sc_ds_conn *conn; /* NULL: a socket that another shard has accepted */
+	int fd;
+	struct sc_ds_peer peer;
+};
+
+enum sc_ds_phase {
+	SC_DS_AT_IDLE,    /* between two requests */
+	SC_DS_AT_HEAD,    /* the request line is there */
+	SC_DS_AT_BODY,    /* the head is; the body comes, if there is one */
+	SC_DS_AT_WRITING, /* the engine has the call */
+	SC_DS_AT_POLLING, /* a long-poll waits */
+	SC_DS_AT_SENDING, /* an answer */
+	SC_DS_AT_EVENTS   /* an answer that is SSE */
+};
+
+enum sc_ds_route {
+	SC_DS_ROUTE_REFUSED, /* the answer is made */
+	SC_DS_ROUTE_STREAM,
+	SC_DS_ROUTE_LOG,
+	SC_DS_ROUTE_OPTIONS,
+	SC_DS_ROUTE_HEALTH,
+	SC_DS_ROUTE_METRICS,
+	SC_DS_ROUTE_RESERVED /* PREFIX/__ds */
+};
+
+struct sc_ds_conn {
+	enum sc_ds_source source;
+	struct sc_ds_shard *shard;
+	struct MHD_Connection *mhd;
+	struct sc_ds_conn *prev, *next; /* of the shard */
+	int fd;
+	struct sc_ds_peer peer;
+	enum sc_ds_phase phase;
+	bool suspended;
+	bool resumed; /* from a wait */
+	bool watched; /* for a hang-up, in the shard's epoll */
+	bool hung_up;
+	bool over;    /* the wait is */
+	bool linger;  /* closes before the peer has said all */
+	/* the timer: due_us may move back without the heap being told */
+	int64_t due_us, heap_us;
+	size_t heap_at; /* SIZE_MAX: not in it */
+	struct sc_ds_note note;
+	atomic_bool noted;
+
+	/* the request; its spans are MHD's or of `target` and `scratch` */
+	enum sc_ds_route route;
+	const char *method;
+	struct sc_bytes target, scratch, location;
+	struct sc_span query, host, authorization, forwarded_host, forwarded_proto;
+	struct sc_ds_call call; /* request and answer */
+	struct sc_bytes body;
+	uint64_t declared, discarded;
+	unsigned lengths, codings, hosts; /* how often these fields are there */
+	bool chunked, expects, malformed, sane_length;
+	bool collects;    /* the body is wanted */
+	bool close_after; /* with this answer */
+	bool live;        /* has waited: no figure for the durations */
+	uint64_t held, held_out; /* counted in the face's budgets */
+	int64_t started_us;
+	int status; /* that was answered, 0: none yet */
+	uint64_t sent_bytes;
+
+	/* a read */
+	struct sc_ds_reader reader;
+	struct sc_ds_waiter waiter;
+	struct sc_ds_log_wait log_wait;
+	struct sc_ds_log_reader log_reader;
+	size_t log_at;    /* which log */
+	/* SSE */
+	size_t sent;      /* of the answer's body */
+	int64_t ends_us, comment_us;
+};
+
+#define SC_DS_METHOD_KINDS 7 /* the last is OTHER */
+#define SC_DS_STATUS_KINDS 24
+struct sc_ds_counts { /* written by the shard's thread, read by any */
+	atomic_uint_fast64_t requests[SC_DS_METHOD_KINDS][SC_DS_STATUS_KINDS];
+	atomic_uint_fast64_t buckets[SC_DS_METHOD_KINDS][SC_DS_BOUNDS + 1];
+	atomic_uint_fast64_t sum_us[SC_DS_METHOD_KINDS];
+	atomic_uint_fast64_t received_bytes, sent_bytes;
+};
+
+struct sc_ds_listener {
+	enum sc_ds_source source;
+	int fd;
+};
+
+struct sc_ds_lingerer {
+	enum sc_ds_source source;
+	int fd;
+	int64_t until_us;
+	struct sc_ds_lingerer *next;
+};
+
+struct sc_ds_shard {
+	struct sc_ds_http *http;
+	struct MHD_Daemon *daemon;
+	pthread_t thread;
+	bool started;
+	int epoll_fd, wake_fd;
+	enum sc_ds_source wake_source, daemon_source;
+	_Atomic(struct sc_ds_note *) notes;
+	struct sc_ds_listener *listeners; /* of the first shard */
+	size_t listener_count;
+	int64_t starved_us; /* no descriptors: accepts again then */
+	bool accepting;
+	struct sc_ds_peer entering; /* of the connection that the library is given now */
+	bool entered;
+	struct sc_ds_conn conns; /* head of a ring */
+	atomic_size_t conn_count;
+	struct sc_ds_conn **heap;
+	size_t heap_len, heap_cap;
+	struct sc_ds_lingerer *lingerers;
+	size_t lingerer_count;
+	struct sc_log **logs;
+	bool draining;
+	int64_t now_us;
+	struct sc_ds_counts counts;
+};
+
+struct sc_ds_http {
+	struct sc_ds_http_options o;
+	struct sc_ds_face face;
+	struct sc_ds *ds;
+	struct sc_span prefix; /* ends with '/' */
+	struct sc_listen_list listen;
+	struct sc_ds_shard *shards;
+	size_t shard_count;
+	pthread_rwlock_t tokens_lock;
+	struct sc_tokens *tokens;
+	struct sc_ds_peers peers;
+	struct sc_ds_logs logs;
+	char *cert, *key; /* texts */
+	int64_t began_us; /* wall */
+	atomic_bool stopping, at_once;
+	atomic_size_t clients;
+	atomic_uint_fast64_t held, held_out, accepted, refused_clients;
+	atomic_size_t waiting[2]; /* long-polls, SSE */
+};
+
+/* -- http_shard.c: the thread -- */
+int sc_ds_shard_open(struct sc_ds_http *http, struct sc_ds_shard *shard, struct sc_err *err);
+int sc_ds_shard_start(struct sc_ds_shard *shard, struct sc_err *err);
+void sc_ds_shard_wake(struct sc_ds_shard *shard);
+void sc_ds_shard_join(struct sc_ds_shard *shard);
+void sc_ds_shard_close(struct sc_ds_shard *shard);
+/* Any thread. NOTE is the shard's until it was taken. */
+void sc_ds_shard_note(struct sc_ds_shard *shard, struct sc_ds_note *note);
+/* A descriptor of a connection that ends: what still comes is read, so that the answer arrives. */
+void sc_ds_shard_linger(struct sc_ds_shard *shard, int fd);
+
+/* -- http_timer.c -- */
+void sc_ds_conn_due(struct sc_ds_conn *conn, int64_t due_us);
+void sc_ds_conn_forget(struct sc_ds_conn *conn);
+/* The next connection that is due, or NULL; it has no timer then. */
+struct sc_ds_conn *sc_ds_shard_due(struct sc_ds_shard *shard);
+/* ms until the next is, -1 for never. */
+int sc_ds_shard_timeout(const struct sc_ds_shard *shard);
+int sc_ds_shard_timer_room(struct sc_ds_shard *shard, size_t conns);
+
+/* -- http_accept.c -- */
+void sc_ds_shard_accept(struct sc_ds_shard *shard, struct sc_ds_listener *listener);
+/* Of this shard from now on. */
+void sc_ds_shard_take(struct sc_ds_shard *shard, int fd, struct sc_ds_peer peer);
+int sc_ds_shard_listen(struct sc_ds_shard *shard, bool on);
+
+/* -- http_conn.c: libmicrohttpd's callbacks -- */
+int sc_ds_daemon_start(struct sc_ds_shard *shard, struct sc_err *err);
+/* The note came, the wait is over, or the peer has gone. */
+void sc_ds_conn_noted(struct sc_ds_conn *conn);
+void sc_ds_conn_timeout(struct sc_ds_conn *conn);
+void sc_ds_conn_hung_up(struct sc_ds_conn *conn);
+
+/* -- http_request.c: from a head to a route -- */
+/* The target as it was sent; NULL: none. */
+void sc_ds_conn_target(struct sc_ds_conn *conn, const char *target);
+void sc_ds_conn_head(struct sc_ds_conn *conn, const char *url, const char *method,
+		     const char *version);
+void sc_ds_conn_refuse(struct sc_ds_conn *conn, int status, const char *error);
+/* Whether its token allows what NEED says; false: refused. */
+bool sc_ds_conn_may(struct sc_ds_conn *conn, unsigned need);
+void sc_ds_conn_forget_request(struct sc_ds_conn *conn);
+
+/* -- http_body.c -- */
+/* false: the connection ends. */
+bool sc_ds_conn_body(struct sc_ds_conn *conn, const char *data, size_t len);
+/* Before anything of it is read. */
+bool sc_ds_conn_body_fits(struct sc_ds_conn *conn);
+
+/* -- http_work.c: what a route does -- */
+enum MHD_Result sc_ds_conn_work(struct sc_ds_conn *conn);
+enum MHD_Result sc_ds_conn_again(struct sc_ds_conn *conn);
+/* One read of the stream or log of CONN into its answer. */
+void sc_ds_conn_read(struct sc_ds_conn *conn);
+/* 0: suspended; 1: read again; negative: the connection ends. */
+int sc_ds_conn_wait(struct sc_ds_conn *conn, enum sc_ds_phase phase);
+void sc_ds_conn_say(struct sc_ds_conn *conn, const struct sc_err *err);
+
+/* -- http_reply.c -- */
+enum MHD_Result sc_ds_conn_reply(struct sc_ds_conn *conn);
+/* An answer past the library, for what it takes none for. */
+void sc_ds_conn_cut(struct sc_ds_conn *conn);
+/* Counts what the answer's body takes. */
+void sc_ds_conn_charge(struct sc_ds_conn *conn);
+void sc_ds_conn_uncharge(struct sc_ds_conn *conn);
+void sc_ds_send_busy(struct sc_ds_http *http, int fd);
+
+/* -- http_events.c -- */
+enum MHD_Result sc_ds_conn_events(struct sc_ds_conn *conn);
+
+/* -- http_pages.c -- */
+void sc_ds_page_health(struct sc_ds_conn *conn);
+void sc_ds_page_metrics(struct sc_ds_conn *conn);
+void sc_ds_count(struct sc_ds_conn *conn);
+
+/* -- http_reserved.c: PREFIX/__ds -- */
+/* The answer to a request below the reserved name; its body has been read. */
+void sc_ds_reserved(struct sc_ds_conn *conn);
+
+#endif
