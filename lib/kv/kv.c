@@ -156,6 +156,8 @@ static int open_env(struct sc_kv *kv, const struct sc_kv_options *options, struc
 		rc = mdb_env_set_maxreaders(kv->env, readers);
 	if (!rc)
 		rc = mdb_env_set_maxdbs(kv->env, (MDB_dbi)count);
+	if (!rc && options->sync && !options->read_only)
+		rc = sc_kv_make(kv->path);
 	if (!rc && !options->read_only)
 		rc = reserve_lock_file(kv->path, readers);
 	if (!rc)

@@ -1,5 +1,5 @@
 /*
- * kv/kv_internal.h: what kv.c and cursor.c share.
+ * kv/kv_internal.h: what kv.c, cursor.c and make.c share.
  *
  * Owns      see kv/kv.h.
  * Units     none.
@@ -33,5 +33,7 @@ struct sc_kv_txn {
 };
 
 int sc_kv_fail(const struct sc_kv *kv, int rc, const char *tried, struct sc_err *err);
+/* A data file at PATH, if there is none: durable, whole or not there. An LMDB or system code. */
+int sc_kv_make(const char *path);
 
 #endif
