@@ -93,7 +93,7 @@ def cors_of_one_origin(p):
         check(w.ask("GET", "/v1/stream/a").get("Access-Control-Allow-Origin") == "https://app.example", "the origin")
 
 
-@test(ours=True, options=["--max-held", "1MiB"])
+@test(ours=True, options=["--max-held", "1100KiB"])
 def bodies_in_flight_have_a_budget(p):
     """Two bodies that are nearly there leave no room for a third; it is refused before it is read, and taken when they are done."""
     s = p.text()

@@ -1,5 +1,7 @@
 """Paths, methods, queries and the fields of every answer (sections 1 to 3 of the protocol)."""
 
+import contextlib
+
 from lab import check
 from web import METHODS, NINES, PREFIX, ZERO, after, off, request
 from world import check_every, test
@@ -176,7 +178,7 @@ def every_answer_has_the_same_fields(p):
     s = p.json(b"[1]")
     etag = s.get().etag
     tail = s.head().next
-    with p.wire() as w:
+    with contextlib.ExitStack() as wires:
         for method, target, fields, body, status in (
                 ("GET", s.target, {}, None, 200), ("GET", s.target, {"If-None-Match": etag}, None, 304), ("HEAD", s.target, {}, None, 200),
                 ("HEAD", s.target + "x", {}, None, 404), ("GET", s.target + "x", {}, None, 404), ("GET", s.target + "?offset=x", {}, None, 400),
@@ -187,7 +189,7 @@ def every_answer_has_the_same_fields(p):
                  b"[2]", 200), ("POST", s.target, {"Content-Type": "text/plain"}, b"[2]", 409), ("PATCH", s.target, {}, None, 405),
                 ("OPTIONS", s.target, {}, None, 204), ("GET", "/", {}, None, 404), ("GET", f"{s.target}?offset={tail}", {}, None, 200),
                 ("DELETE", s.target, {}, None, 204), ("DELETE", s.target, {}, None, 404)):
-            r = w.ask(method, target, fields, body)
+            r = wires.enter_context(p.wire()).ask(method, target, fields, body)
             check(r.status == status, method, target, "gave", r)
             check_every(r, target)
             check(r.get("X-Content-Type-Options") == "nosniff" and r.get("Access-Control-Expose-Headers"), r)
