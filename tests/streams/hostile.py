@@ -123,15 +123,15 @@ def pipelined_requests_are_answered_in_order(folder):
                 body = b"%d." % n * (n % 7 + 1)
                 data += request("POST", s.target, {"Content-Type": "text/plain"}, body if n % 2 else [body[:1], body[1:]])
                 sizes.append(body)
-            data += request("GET", s.target) + request("HEAD", s.target) + request("GET", s.target + "?offset=bad") + request("GET", s.target)
+            data += request("GET", s.target) + request("GET", s.target + "?offset=bad") + request("GET", s.target) + request("HEAD", s.target)
             with w.place.wire() as c:
                 c.send(data)
                 for n in range(rounds):
                     r = c.reply()
                     check(r.status == 204 and r.next == after(*sizes[:n + 1], start=base), n, r)
-                first, second, third, fourth = c.reply(), c.reply("HEAD"), c.reply(), c.reply()
-                check(first.body.endswith(b"".join(sizes)) and second.next == first.next and third.status == 400, first, second, third)
-                check(fourth.body == first.body, "the last one")
+                first, bad, last, heads = c.reply(), c.reply(), c.reply(), c.reply("HEAD")
+                check(first.body.endswith(b"".join(sizes)) and bad.status == 400 and last.body == first.body, first, bad, last)
+                check(heads.status == 200 and heads.next == first.next, heads)
 
 
 def position_of(s):

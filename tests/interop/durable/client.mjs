@@ -36,8 +36,18 @@ async function catchUp() {
 	for (let i = 0; i < data.length; i += 100_000) {
 		await binary.append(data.slice(i, i + 100_000))
 	}
-	const read = await (await stream({ url: bytes, live: false })).body()
-	assert.ok(Buffer.from(read).equals(Buffer.from(data)))
+	const whole = await (await stream({ url: bytes })).body()
+	assert.ok(Buffer.from(whole).equals(Buffer.from(data)))
+	const pages = [] // with live: false the client reads one page
+	for (let offset = "-1"; ;) {
+		const res = await stream({ url: bytes, offset, live: false })
+		pages.push(Buffer.from(await res.body()))
+		if (res.upToDate) {
+			break
+		}
+		offset = res.offset
+	}
+	assert.ok(Buffer.concat(pages).equals(Buffer.from(data)))
 
 	const text = `${base}/text`
 	const words = await DurableStream.create({ url: text, contentType: "text/plain" })
