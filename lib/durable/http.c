@@ -14,7 +14,6 @@
 #include "base/file.h"
 #include "durable/http_internal.h"
 
-#define PEM_MAX (1u << 20)
 #define TICK_MS 1000
 
 static const struct sc_token_word token_words[] = {
@@ -70,20 +69,21 @@ static int check_prefix(struct sc_ds_http *http, struct sc_err *err)
 	return sc_err_next(err, "write it as in /v1/stream/");
 }
 
-static int read_pem(const char *path, char **ret_text, struct sc_err *err)
+static int open_tls(const struct sc_ds_http *http, struct sc_tls_context **ret_tls,
+		    struct sc_err *err)
 {
-	struct sc_bytes text;
-	int rc;
+	struct sc_tls_files files = { .cert = http->o.cert, .key = http->o.key };
 
-	sc_bytes_init(&text, PEM_MAX);
-	rc = sc_read_file(path, &text, err);
-	if (rc == 0 && !sc_bytes_str(&text))
-		rc = sc_err_nomem(err, "cannot read the certificate");
-	if (rc < 0)
-		sc_bytes_done(&text);
-	else
-		*ret_text = text.data;
-	return rc;
+	return sc_tls_server_context_new(&files, ret_tls, err);
+}
+
+static int put_every(struct sc_ds_http *http, struct sc_err *err)
+{
+	struct sc_ds_fields fields;
+
+	sc_bytes_init(&http->every, 65536);
+	sc_ds_fields_every(&fields, &http->face);
+	return sc_ds_fields_put(&fields, &http->every) < 0 ? sc_err_nomem(err, "cannot serve") : 0;
 }
 
 static int open_sockets(struct sc_ds_http *http, struct sc_err *err)
@@ -151,9 +151,9 @@ static int open_all(struct sc_ds_http *http, struct sc_err *err)
 	if (rc == 0 && http->o.token_file)
 		rc = sc_tokens_open(http->o.token_file, token_words, &http->tokens, err);
 	if (rc == 0 && http->o.cert)
-		rc = read_pem(http->o.cert, &http->cert, err);
-	if (rc == 0 && http->o.key)
-		rc = read_pem(http->o.key, &http->key, err);
+		rc = open_tls(http, &http->tls, err);
+	if (rc == 0)
+		rc = put_every(http, err);
 	if (rc == 0)
 		rc = sc_ds_logs_init(&http->logs, http->o.logs, http->o.log_count, err);
 	if (rc == 0)
@@ -172,11 +172,10 @@ static void close_all(struct sc_ds_http *http)
 	sc_ds_logs_done(&http->logs);
 	sc_tokens_close(http->tokens);
 	sc_ds_peers_done(&http->peers);
-	if (http->key)
-		explicit_bzero(http->key, strlen(http->key));
-	free(http->cert);
-	free(http->key);
+	sc_tls_context_free(http->tls);
+	sc_bytes_done(&http->every);
 	pthread_rwlock_destroy(&http->tokens_lock);
+	pthread_rwlock_destroy(&http->tls_lock);
 }
 
 /* Telling that it is ready. */
@@ -218,7 +217,7 @@ static int tell_ready(struct sc_ds_http *http, struct sc_err *err)
 		line.data[line.len - 2] = 0;
 		for (size_t i = 0; i < http->listen.count; i++)
 			http->o.say(SC_NOTICE, i ? NULL : line.data + 1, "listening on %s%s",
-				    http->listen.sockets[i].name, http->cert ? " (TLS)" : "");
+				    http->listen.sockets[i].name, http->tls ? " (TLS)" : "");
 	}
 	sc_bytes_done(&line);
 	return rc;
@@ -241,6 +240,28 @@ static void refresh_tokens(struct sc_ds_http *http)
 		return;
 	sc_err_line(&err, line, sizeof(line));
 	http->o.say(SC_WARNING, NULL, "%s; the old tokens stay", line);
+}
+
+/* SIGHUP: the certificate again, for connections to come. */
+static void reload_tls(struct sc_ds_http *http)
+{
+	struct sc_tls_context *fresh = NULL, *old;
+	struct sc_err err;
+	char line[1200];
+
+	if (!http->tls)
+		return;
+	if (open_tls(http, &fresh, &err) < 0) {
+		sc_err_line(&err, line, sizeof(line));
+		if (http->o.say)
+			http->o.say(SC_WARNING, NULL, "%s; the old certificate stays", line);
+		return;
+	}
+	pthread_rwlock_wrlock(&http->tls_lock);
+	old = http->tls;
+	http->tls = fresh;
+	pthread_rwlock_unlock(&http->tls_lock);
+	sc_tls_context_free(old); /* connections have their own share of it */
 }
 
 static void wake_shards(struct sc_ds_http *http)
@@ -276,6 +297,8 @@ static int watch(struct sc_ds_http *http, int signal_fd, struct sc_err *err)
 		sc_ds_logs_turn(&http->logs, polls);
 		refresh_tokens(http);
 		signo = n > 0 && polls[http->logs.count].revents ? take_signal(signal_fd) : 0;
+		if (signo == SIGHUP)
+			reload_tls(http);
 	}
 	free(polls);
 	return signo;
@@ -373,6 +396,7 @@ int sc_ds_http_run(struct sc_ds *ds, const struct sc_ds_http_options *options, i
 	http->began_us = sc_wall_us();
 	fill_in(http);
 	pthread_rwlock_init(&http->tokens_lock, NULL);
+	pthread_rwlock_init(&http->tls_lock, NULL);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);

@@ -5,7 +5,7 @@
  * Units     bytes; ms as the names say.
  * Errors    SC_E_CONFIG, SC_E_UNAVAILABLE (addresses), SC_E_NOLOG, SC_E_IO, SC_E_NOMEM.
  * Safety    threads of its own (one a core); blocks INT, TERM and HUP for the process.
- * Source    durable-streams 3, 10 to 12, 17, 18, 23; libmicrohttpd 0.9.75; man/sc-streams.1.
+ * Source    durable-streams 3, 10 to 12, 17, 18; RFC 9110, RFC 9112; man/sc-streams.1.
  */
 #ifndef SC_DURABLE_HTTP_H
 #define SC_DURABLE_HTTP_H

@@ -51,20 +51,10 @@ static void let_go(struct sc_ds_http *http, struct sc_ds_peer peer)
 /* It is counted in the shard's connections already. */
 void sc_ds_shard_take(struct sc_ds_shard *shard, int fd, struct sc_ds_peer peer)
 {
-	struct sockaddr_storage address = { 0 };
-	socklen_t len = sizeof(address);
-	bool known = getpeername(fd, (struct sockaddr *)&address, &len) == 0;
-
-	shard->entering = peer;
-	shard->entered = false;
-	if (!known)
-		close(fd);
-	else if (sc_ds_shard_timer_room(shard, atomic_load(&shard->conn_count) + 1) < 0)
-		close(fd);
-	else if (MHD_add_connection(shard->daemon, fd, (struct sockaddr *)&address, len) == MHD_YES)
-		return; /* its end is told to http_conn.c */
-	if (shard->entered)
+	if (sc_ds_shard_timer_room(shard, atomic_load(&shard->conn_count) + 1) == 0 &&
+	    sc_ds_conn_open(shard, fd, peer) == 0)
 		return;
+	close(fd);
 	atomic_fetch_sub(&shard->conn_count, 1);
 	let_go(shard->http, peer);
 }

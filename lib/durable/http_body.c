@@ -3,6 +3,7 @@
 
 #define DISCARD_MAX 262144 /* of a body that nobody wants: read, so that the connection goes on */
 #define FIRST_BYTES 65536
+#define PIECE_MAX 1048576 /* of a body, in one read */
 
 static bool refused(const struct sc_ds_conn *conn)
 {
@@ -22,22 +23,46 @@ static void too_much(struct sc_ds_conn *conn)
 	conn->close_after = true;
 }
 
+/* The syntax of a PUT is looked at before its length. */
+static bool has_syntax(struct sc_ds_conn *conn)
+{
+	struct sc_ds_create create;
+
+	if (conn->route != SC_DS_ROUTE_STREAM || conn->call.request.method != SC_DS_PUT ||
+	    sc_ds_create_parse(&conn->call.request, &create, &conn->call.answer))
+		return true;
+	conn->route = SC_DS_ROUTE_REFUSED;
+	conn->close_after = true;
+	return false;
+}
+
 bool sc_ds_conn_body_fits(struct sc_ds_conn *conn)
 {
 	struct sc_ds_http *http = conn->shard->http;
 	uint64_t held = atomic_load_explicit(&http->held, memory_order_relaxed);
 	bool long_one = conn->declared > DISCARD_MAX;
+	bool large = conn->declared > (conn->collects ? http->o.body_max : DISCARD_MAX);
+	bool much = conn->collects &&
+		    (held >= http->o.held_max || conn->declared > http->o.held_max - held);
 
-	if (!refused(conn) && conn->declared > (conn->collects ? http->o.body_max : DISCARD_MAX))
-		too_large(conn);
-	else if (!refused(conn) && conn->collects &&
-		 (held >= http->o.held_max || conn->declared > http->o.held_max - held))
-		too_much(conn);
+	if (!refused(conn) && (large || much) && has_syntax(conn)) {
+		if (large)
+			too_large(conn);
+		else
+			too_much(conn);
+	}
 	if (refused(conn))
 		conn->collects = false;
-	conn->linger = refused(conn) &&
-		       (conn->close_after || conn->chunked || conn->expects || long_one);
-	return !conn->linger;
+	if (!refused(conn))
+		return true;
+	/* what is short is read, so that the connection goes on */
+	conn->close_after = conn->close_after || conn->chunked || conn->expects || long_one;
+	return !conn->close_after;
+}
+
+static void add_received(struct sc_ds_conn *conn, size_t len)
+{
+	atomic_fetch_add_explicit(&conn->shard->counts.received_bytes, len, memory_order_relaxed);
 }
 
 /* Room for MORE bytes, counted. The buffer grows with what comes, whatever was declared. */
@@ -45,10 +70,10 @@ static bool make_room(struct sc_ds_conn *conn, size_t more)
 {
 	struct sc_ds_http *http = conn->shard->http;
 	struct sc_bytes *body = &conn->body;
-	size_t need = body->len + more, want = body->cap * 2, old = body->cap;
+	size_t need = body->len + more, want = (size_t)conn->held * 2;
 	uint64_t held;
 
-	if (need <= body->cap && conn->held >= body->cap)
+	if (need <= conn->held)
 		return true;
 	if (want < FIRST_BYTES)
 		want = FIRST_BYTES;
@@ -59,22 +84,19 @@ static bool make_room(struct sc_ds_conn *conn, size_t more)
 	if (want < need)
 		want = need;
 	held = atomic_load_explicit(&http->held, memory_order_relaxed);
-	if (held + want - old > http->o.held_max || sc_bytes_reserve(body, want - body->len) < 0)
+	if (held + want - conn->held > http->o.held_max ||
+	    sc_bytes_reserve(body, want - body->len) < 0)
 		return false;
-	atomic_fetch_add_explicit(&http->held, body->cap - conn->held, memory_order_relaxed);
-	conn->held = body->cap;
+	atomic_fetch_add_explicit(&http->held, want - conn->held, memory_order_relaxed);
+	conn->held = want;
 	return true;
 }
 
-/* The answer is made in the middle of the body, where the library takes none. */
+/* Refused in its midst. */
 static bool stop_reading(struct sc_ds_conn *conn)
 {
 	conn->collects = false;
 	sc_bytes_done(&conn->body);
-	if (conn->shard->http->cert)
-		return true; /* inside TLS it has to wait for the end */
-	conn->linger = true;
-	sc_ds_conn_cut(conn);
 	return false;
 }
 
@@ -82,10 +104,12 @@ bool sc_ds_conn_body(struct sc_ds_conn *conn, const char *data, size_t len)
 {
 	struct sc_ds_http *http = conn->shard->http;
 
-	atomic_fetch_add_explicit(&conn->shard->counts.received_bytes, len, memory_order_relaxed);
 	if (!conn->collects) {
 		conn->discarded += len;
-		return conn->discarded <= (conn->close_after ? http->o.body_max : DISCARD_MAX);
+		if (conn->discarded > DISCARD_MAX && !refused(conn))
+			too_large(conn);
+		conn->close_after = conn->close_after || conn->discarded > DISCARD_MAX;
+		return conn->discarded <= DISCARD_MAX;
 	}
 	if (conn->body.len + len > http->o.body_max) {
 		too_large(conn);
@@ -95,5 +119,28 @@ bool sc_ds_conn_body(struct sc_ds_conn *conn, const char *data, size_t len)
 		too_much(conn);
 		return stop_reading(conn);
 	}
-	return sc_bytes_put(&conn->body, data, len) == 0;
+	if (sc_bytes_put(&conn->body, data, len) < 0)
+		return false;
+	add_received(conn, len);
+	return true;
+}
+
+char *sc_ds_conn_body_room(struct sc_ds_conn *conn, size_t *ret_len)
+{
+	size_t len = conn->body_left < PIECE_MAX ? (size_t)conn->body_left : PIECE_MAX;
+
+	/* it was looked at when its length was told */
+	if (!make_room(conn, len)) {
+		too_much(conn);
+		(void)stop_reading(conn);
+		return NULL;
+	}
+	*ret_len = len;
+	return conn->body.data + conn->body.len;
+}
+
+void sc_ds_conn_body_came(struct sc_ds_conn *conn, size_t len)
+{
+	conn->body.len += len;
+	add_received(conn, len);
 }

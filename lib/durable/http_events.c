@@ -15,7 +15,6 @@ static void set_patience(struct sc_ds_conn *conn)
 	sc_ds_conn_due(conn,
 		       conn->shard->now_us + http->o.idle_ms * 1000 + len / SEND_RATE * 1000000);
 	conn->comment_us = conn->shard->now_us + COMMENT_US;
-	conn->sent = 0;
 }
 
 /* Nothing is held for one that waits. */
@@ -23,7 +22,6 @@ static void empty(struct sc_ds_conn *conn)
 {
 	sc_bytes_done(&conn->call.answer.body);
 	sc_ds_conn_uncharge(conn);
-	conn->sent = 0;
 }
 
 /* The wait is over in time: for the life, or for a sign of it. true: the response goes on. */
@@ -79,47 +77,56 @@ static bool next_batch(struct sc_ds_conn *conn)
 	}
 }
 
-static ssize_t give(void *cls, uint64_t at, char *buffer, size_t max)
+/* The answer's body as a chunk (or as it is, for HTTP/1.0), behind what is in conn->out. */
+static enum sc_ds_step put_chunk(struct sc_ds_conn *conn)
 {
-	struct sc_ds_conn *conn = cls;
 	struct sc_bytes *body = &conn->call.answer.body;
-	size_t len;
+	int rc = 0;
 
-	(void)at;
-	if (conn->sent >= body->len && !next_batch(conn))
-		return MHD_CONTENT_READER_END_OF_STREAM;
-	if (conn->suspended)
-		return 0;
-	len = body->len - conn->sent < max ? body->len - conn->sent : max;
-	memcpy(buffer, body->data + conn->sent, len);
-	conn->sent += len;
-	conn->sent_bytes += len;
-	return (ssize_t)len;
+	if (!conn->old)
+		rc = sc_bytes_putf(&conn->out, "%zx\r\n", body->len);
+	conn->out_body = sc_span(body->data, body->len);
+	if (!conn->old)
+		conn->out_tail = SC_SPAN("\r\n");
+	conn->sent_bytes += body->len;
+	return rc < 0 ? SC_DS_END : SC_DS_GO_ON;
 }
 
-enum MHD_Result sc_ds_conn_events(struct sc_ds_conn *conn)
+static enum sc_ds_step end_events(struct sc_ds_conn *conn)
+{
+	empty(conn);
+	if (!conn->old && sc_bytes_puts(&conn->out, "0\r\n\r\n") < 0)
+		return SC_DS_END;
+	conn->phase = SC_DS_AT_SENDING;
+	if (atomic_load(&conn->shard->http->stopping))
+		conn->close_after = true;
+	return SC_DS_GO_ON;
+}
+
+enum sc_ds_step sc_ds_conn_more_events(struct sc_ds_conn *conn)
+{
+	if (!next_batch(conn))
+		return end_events(conn);
+	return conn->waiting ? SC_DS_STOP : put_chunk(conn);
+}
+
+enum sc_ds_step sc_ds_conn_events(struct sc_ds_conn *conn)
 {
 	struct sc_ds_http *http = conn->shard->http;
 	struct sc_ds_answer *answer = &conn->call.answer;
-	struct MHD_Response *response;
-	struct sc_ds_fields fields;
-	enum MHD_Result rc = MHD_YES;
+	int rc;
 
-	response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, give, conn,
-						     NULL);
-	if (!response)
-		return MHD_NO;
 	answer->has_next = answer->up_to_date = answer->closed = false; /* the events say it */
 	answer->cursor[0] = 0;
-	sc_ds_fields_make(&fields, &http->face, answer, NULL);
-	for (size_t i = 0; rc == MHD_YES && i < fields.count; i++)
-		rc = MHD_add_response_header(response, fields.items[i].name, fields.items[i].value);
+	rc = sc_ds_conn_put_head(conn, -1);
+	if (rc == 0)
+		rc = sc_bytes_puts(&conn->out,
+				   conn->old ? "\r\n" : "Transfer-Encoding: chunked\r\n\r\n");
+	if (rc < 0)
+		return SC_DS_END;
 	conn->phase = SC_DS_AT_EVENTS;
 	conn->status = 200;
 	conn->ends_us = conn->shard->now_us + http->o.sse_ms * 1000;
 	set_patience(conn);
-	if (rc == MHD_YES)
-		rc = MHD_queue_response(conn->mhd, MHD_HTTP_OK, response);
-	MHD_destroy_response(response);
-	return rc;
+	return answer->body.len ? put_chunk(conn) : SC_DS_GO_ON;
 }

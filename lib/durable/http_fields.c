@@ -41,8 +41,9 @@ static void add_number(struct sc_ds_fields *fields, const char *name, uint64_t v
 	add_copy(fields, name, digits, sc_u64_digits(digits, value));
 }
 
-static void add_every(struct sc_ds_fields *fields, const struct sc_ds_face *face)
+void sc_ds_fields_every(struct sc_ds_fields *fields, const struct sc_ds_face *face)
 {
+	fields->count = fields->used = 0;
 	if (face->cors[0]) {
 		sc_ds_fields_add(fields, "Access-Control-Allow-Origin", face->cors);
 		sc_ds_fields_add(fields, "Access-Control-Allow-Methods", SC_DS_METHODS);
@@ -121,7 +122,6 @@ void sc_ds_fields_make(struct sc_ds_fields *ret_fields, const struct sc_ds_face 
 		       struct sc_ds_answer *answer, const char *location)
 {
 	ret_fields->count = ret_fields->used = 0;
-	add_every(ret_fields, face);
 	add_type(ret_fields, answer);
 	add_offset(ret_fields, answer);
 	if (answer->up_to_date)
@@ -147,29 +147,20 @@ void sc_ds_fields_make(struct sc_ds_fields *ret_fields, const struct sc_ds_face 
 		sc_ds_fields_add(ret_fields, "WWW-Authenticate", "Bearer");
 }
 
-int sc_ds_fields_put(const struct sc_ds_fields *fields, int status, struct sc_span body,
-		     struct sc_bytes *out)
+int sc_ds_fields_put(const struct sc_ds_fields *fields, struct sc_bytes *out)
 {
-	int rc = sc_bytes_putf(out, "HTTP/1.1 %d %s\r\nConnection: close\r\n", status,
-			       sc_ds_reason(status));
+	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < fields->count; i++)
-		rc = sc_bytes_putf(out, "%s: %s\r\n", fields->items[i].name,
-				   fields->items[i].value);
-	if (rc == 0)
-		rc = sc_bytes_putf(out, "Content-Length: %zu\r\n\r\n", body.len);
-	return rc < 0 ? rc : sc_bytes_put(out, body.data, body.len);
-}
-
-struct sc_span sc_ds_trim(struct sc_span text)
-{
-	while (text.len && (text.data[0] == ' ' || text.data[0] == '\t')) {
-		text.data++;
-		text.len--;
+	for (size_t i = 0; rc == 0 && i < fields->count; i++) {
+		rc = sc_bytes_puts(out, fields->items[i].name);
+		if (rc == 0)
+			rc = sc_bytes_put(out, ": ", 2);
+		if (rc == 0)
+			rc = sc_bytes_puts(out, fields->items[i].value);
+		if (rc == 0)
+			rc = sc_bytes_put(out, "\r\n", 2);
 	}
-	while (text.len && (text.data[text.len - 1] == ' ' || text.data[text.len - 1] == '\t'))
-		text.len--;
-	return text;
+	return rc;
 }
 
 struct sc_span *sc_ds_request_field(struct sc_ds_request *request, struct sc_span name)

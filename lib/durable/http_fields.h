@@ -32,17 +32,16 @@ struct sc_ds_fields {
 
 #define SC_DS_METHODS "GET, POST, PUT, DELETE, HEAD, OPTIONS"
 
-/* What ANSWER asks for, and what every answer has. LOCATION: of a created stream, or NULL. */
+/* What every answer has. */
+void sc_ds_fields_every(struct sc_ds_fields *ret_fields, const struct sc_ds_face *face);
+/* What ANSWER asks for besides. LOCATION: of a created stream, or NULL. */
 void sc_ds_fields_make(struct sc_ds_fields *ret_fields, const struct sc_ds_face *face,
 		       struct sc_ds_answer *answer, const char *location);
 void sc_ds_fields_add(struct sc_ds_fields *fields, const char *name, const char *value);
-/* A whole answer of its own, for what cannot go through the library: the connection ends. */
-int sc_ds_fields_put(const struct sc_ds_fields *fields, int status, struct sc_span body,
-		     struct sc_bytes *out);
+/* As lines of a head. */
+int sc_ds_fields_put(const struct sc_ds_fields *fields, struct sc_bytes *out);
 
-/* Blanks around TEXT taken off. */
-struct sc_span sc_ds_trim(struct sc_span text);
-/* The media type's place in REQUEST for a field NAME (any letter case), or NULL. */
+/* The place in REQUEST for a field NAME (any letter case), or NULL. */
 struct sc_span *sc_ds_request_field(struct sc_ds_request *request, struct sc_span name);
 
 #endif

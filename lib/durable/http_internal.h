@@ -7,25 +7,27 @@
  * Errors    as http.h.
  * Safety    a connection stays in its shard's thread. Other threads (the engine's writer, the
  *           thread that waits for signals) leave notes, and touch nothing else of it.
- * Source    libmicrohttpd 0.9.75: daemons without threads of their own, each run by one of ours.
+ * Source    RFC 9110, RFC 9112 (heads are read by net/http.h); epoll(7).
  *
  * So what wakes a connection, its timers, its socket and its end are events of one thread, one
- * after the other. A connection that waits is suspended, and a suspended one is never closed: a
- * note about it always finds it alive.
+ * after the other. A connection about which a note may still come is never freed: one that has
+ * ended before is doomed, and goes with its note.
  */
 #ifndef SC_DURABLE_HTTP_INTERNAL_H
 #define SC_DURABLE_HTTP_INTERNAL_H
 
-#include <microhttpd.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 
 #include "durable/http.h"
+#include "durable/http_chunks.h"
 #include "durable/http_fields.h"
 #include "durable/http_log.h"
 #include "durable/http_peers.h"
+#include "net/http.h"
 #include "net/listen.h"
+#include "net/tls.h"
 #include "net/tokens.h"
 
 #define SC_DS_NEVER INT64_MAX
@@ -34,7 +36,7 @@
 enum { SC_DS_MAY_READ = 1, SC_DS_MAY_WRITE = 2, SC_DS_MAY_ADMIN = 4 };
 
 /* What an event of a shard's epoll is about: the first member of the thing itself. */
-enum sc_ds_source { SC_DS_WAKE, SC_DS_DAEMON, SC_DS_LISTENER, SC_DS_CONN, SC_DS_LINGERER };
+enum sc_ds_source { SC_DS_WAKE, SC_DS_LISTENER, SC_DS_CONN, SC_DS_LINGERER };
 
 struct sc_ds_note {
 	struct sc_ds_note *next;
@@ -44,14 +46,17 @@ struct sc_ds_note {
 };
 
 enum sc_ds_phase {
-	SC_DS_AT_IDLE,    /* between two requests */
-	SC_DS_AT_HEAD,    /* the request line is there */
-	SC_DS_AT_BODY,    /* the head is; the body comes, if there is one */
-	SC_DS_AT_WRITING, /* the engine has the call */
-	SC_DS_AT_POLLING, /* a long-poll waits */
-	SC_DS_AT_SENDING, /* an answer */
-	SC_DS_AT_EVENTS   /* an answer that is SSE */
+	SC_DS_AT_HANDSHAKE, /* of TLS */
+	SC_DS_AT_HEAD,      /* between two requests, and while a head comes */
+	SC_DS_AT_BODY,      /* the head is there; the body comes, if there is one */
+	SC_DS_AT_WRITING,   /* the engine has the call */
+	SC_DS_AT_POLLING,   /* a long-poll waits */
+	SC_DS_AT_SENDING,   /* an answer */
+	SC_DS_AT_EVENTS     /* an answer that is SSE: a batch is sent, or it waits */
 };
+
+/* What comes after a step of a connection. */
+enum sc_ds_step { SC_DS_GO_ON, SC_DS_STOP, SC_DS_END };
 
 enum sc_ds_route {
 	SC_DS_ROUTE_REFUSED, /* the answer is made */
@@ -66,33 +71,46 @@ enum sc_ds_route {
 struct sc_ds_conn {
 	enum sc_ds_source source;
 	struct sc_ds_shard *shard;
-	struct MHD_Connection *mhd;
 	struct sc_ds_conn *prev, *next; /* of the shard */
 	int fd;
+	struct sc_tls *tls; /* or NULL */
 	struct sc_ds_peer peer;
 	enum sc_ds_phase phase;
-	bool suspended;
-	bool resumed; /* from a wait */
-	bool watched; /* for a hang-up, in the shard's epoll */
-	bool hung_up;
-	bool over;    /* the wait is */
-	bool linger;  /* closes before the peer has said all */
+	bool readable;      /* there may be something to read */
+	bool hung_up;       /* the peer sends no more */
+	bool waiting;       /* for a note about a stream or a log */
+	bool over;          /* the wait is, by time */
+	bool resumed;       /* from a wait */
+	bool doomed;        /* ended, but for a note */
+	struct sc_ds_note note;
+	atomic_bool noted;
+	unsigned turns;     /* requests answered in this turn of the shard */
 	/* the timer: due_us may move back without the heap being told */
 	int64_t due_us, heap_us;
 	size_t heap_at; /* SIZE_MAX: not in it */
-	struct sc_ds_note note;
-	atomic_bool noted;
 
-	/* the request; its spans are MHD's or of `target` and `scratch` */
+	/* what came and was not looked at yet: a part of a head, what was pipelined */
+	struct sc_bytes in;
+	size_t looked;  /* of it, for the end of a head */
+	/* what goes out: a head (or a chunk's), a body, what is behind a chunk */
+	struct sc_bytes out;
+	struct sc_span out_body, out_tail;
+	size_t sent;    /* of the three together */
+
+	/* the request; its spans are of `text`, `scratch` and `body` */
 	enum sc_ds_route route;
-	const char *method;
-	struct sc_bytes target, scratch, location;
+	struct sc_bytes text; /* the head */
+	char method[24];      /* cut to it */
+	struct sc_span target;
+	struct sc_bytes scratch, location;
 	struct sc_span query, host, authorization, forwarded_host, forwarded_proto;
 	struct sc_ds_call call; /* request and answer */
 	struct sc_bytes body;
 	uint64_t declared, discarded;
-	unsigned lengths, codings, hosts; /* how often these fields are there */
-	bool chunked, expects, malformed, sane_length;
+	struct sc_ds_chunks chunks;
+	uint64_t body_left;   /* of a declared length */
+	bool old;             /* HTTP/1.0 */
+	bool chunked, expects;
 	bool collects;    /* the body is wanted */
 	bool close_after; /* with this answer */
 	bool live;        /* has waited: no figure for the durations */
@@ -107,8 +125,6 @@ struct sc_ds_conn {
 	struct sc_ds_log_wait log_wait;
 	struct sc_ds_log_reader log_reader;
 	size_t log_at;    /* which log */
-	/* SSE */
-	size_t sent;      /* of the answer's body */
 	int64_t ends_us, comment_us;
 };
 
@@ -135,18 +151,15 @@ struct sc_ds_lingerer {
 
 struct sc_ds_shard {
 	struct sc_ds_http *http;
-	struct MHD_Daemon *daemon;
 	pthread_t thread;
 	bool started;
 	int epoll_fd, wake_fd;
-	enum sc_ds_source wake_source, daemon_source;
+	enum sc_ds_source wake_source;
 	_Atomic(struct sc_ds_note *) notes;
 	struct sc_ds_listener *listeners; /* of the first shard */
 	size_t listener_count;
 	int64_t starved_us; /* no descriptors: accepts again then */
 	bool accepting;
-	struct sc_ds_peer entering; /* of the connection that the library is given now */
-	bool entered;
 	struct sc_ds_conn conns; /* head of a ring */
 	atomic_size_t conn_count;
 	struct sc_ds_conn **heap;
@@ -156,8 +169,12 @@ struct sc_ds_shard {
 	struct sc_log **logs;
 	bool draining;
 	int64_t now_us;
+	int64_t date_s;     /* which second `date` says */
+	char date[40];
+	char *input;        /* what one read may bring */
 	struct sc_ds_counts counts;
 };
+#define SC_DS_INPUT_BYTES 65536
 
 struct sc_ds_http {
 	struct sc_ds_http_options o;
@@ -171,7 +188,9 @@ struct sc_ds_http {
 	struct sc_tokens *tokens;
 	struct sc_ds_peers peers;
 	struct sc_ds_logs logs;
-	char *cert, *key; /* texts */
+	struct sc_tls_context *tls; /* or NULL; tls_lock: replaced on SIGHUP */
+	pthread_rwlock_t tls_lock;
+	struct sc_bytes every; /* the fields of every answer, as lines */
 	int64_t began_us; /* wall */
 	atomic_bool stopping, at_once;
 	atomic_size_t clients;
@@ -205,49 +224,65 @@ void sc_ds_shard_accept(struct sc_ds_shard *shard, struct sc_ds_listener *listen
 void sc_ds_shard_take(struct sc_ds_shard *shard, int fd, struct sc_ds_peer peer);
 int sc_ds_shard_listen(struct sc_ds_shard *shard, bool on);
 
-/* -- http_conn.c: libmicrohttpd's callbacks -- */
-int sc_ds_daemon_start(struct sc_ds_shard *shard, struct sc_err *err);
-/* The note came, the wait is over, or the peer has gone. */
+/* -- http_conn.c: the life of a connection -- */
+int sc_ds_conn_open(struct sc_ds_shard *shard, int fd, struct sc_ds_peer peer);
+/* What epoll says of its socket. */
+void sc_ds_conn_event(struct sc_ds_conn *conn, uint32_t events);
 void sc_ds_conn_noted(struct sc_ds_conn *conn);
 void sc_ds_conn_timeout(struct sc_ds_conn *conn);
-void sc_ds_conn_hung_up(struct sc_ds_conn *conn);
+/* Waits for nobody, if it may: the shard is stopping. AT_ONCE: whatever it does. */
+void sc_ds_conn_drain(struct sc_ds_conn *conn, bool at_once);
+void sc_ds_conn_say(struct sc_ds_conn *conn, const struct sc_err *err);
+
+/* -- http_input.c -- */
+enum sc_ds_step sc_ds_conn_handshake(struct sc_ds_conn *conn);
+enum sc_ds_step sc_ds_conn_read_head(struct sc_ds_conn *conn);
+enum sc_ds_step sc_ds_conn_read_body(struct sc_ds_conn *conn);
+
+/* -- http_output.c -- */
+/* GO_ON: all is with the kernel. */
+enum sc_ds_step sc_ds_conn_flush(struct sc_ds_conn *conn);
+bool sc_ds_conn_flushed(const struct sc_ds_conn *conn);
 
 /* -- http_request.c: from a head to a route -- */
-/* The target as it was sent; NULL: none. */
-void sc_ds_conn_target(struct sc_ds_conn *conn, const char *target);
-void sc_ds_conn_head(struct sc_ds_conn *conn, const char *url, const char *method,
-		     const char *version);
+void sc_ds_conn_head(struct sc_ds_conn *conn, const struct sc_http_head *head);
 void sc_ds_conn_refuse(struct sc_ds_conn *conn, int status, const char *error);
 /* Whether its token allows what NEED says; false: refused. */
 bool sc_ds_conn_may(struct sc_ds_conn *conn, unsigned need);
 void sc_ds_conn_forget_request(struct sc_ds_conn *conn);
 
 /* -- http_body.c -- */
-/* false: the connection ends. */
+/* false: refused, and the connection ends with the answer. */
 bool sc_ds_conn_body(struct sc_ds_conn *conn, const char *data, size_t len);
+/* Where the next LEN bytes of the body may be put; NULL: they go through sc_ds_conn_body. */
+char *sc_ds_conn_body_room(struct sc_ds_conn *conn, size_t *ret_len);
+void sc_ds_conn_body_came(struct sc_ds_conn *conn, size_t len);
 /* Before anything of it is read. */
 bool sc_ds_conn_body_fits(struct sc_ds_conn *conn);
 
 /* -- http_work.c: what a route does -- */
-enum MHD_Result sc_ds_conn_work(struct sc_ds_conn *conn);
-enum MHD_Result sc_ds_conn_again(struct sc_ds_conn *conn);
+enum sc_ds_step sc_ds_conn_work(struct sc_ds_conn *conn);
+/* The note came, or the time is over. */
+enum sc_ds_step sc_ds_conn_again(struct sc_ds_conn *conn);
 /* One read of the stream or log of CONN into its answer. */
 void sc_ds_conn_read(struct sc_ds_conn *conn);
-/* 0: suspended; 1: read again; negative: the connection ends. */
+/* 0: it waits; 1: read again; negative: the connection ends. */
 int sc_ds_conn_wait(struct sc_ds_conn *conn, enum sc_ds_phase phase);
-void sc_ds_conn_say(struct sc_ds_conn *conn, const struct sc_err *err);
+/* Nobody leaves a note about it any more; one may be on its way. */
+void sc_ds_conn_unwait(struct sc_ds_conn *conn);
 
 /* -- http_reply.c -- */
-enum MHD_Result sc_ds_conn_reply(struct sc_ds_conn *conn);
-/* An answer past the library, for what it takes none for. */
-void sc_ds_conn_cut(struct sc_ds_conn *conn);
+enum sc_ds_step sc_ds_conn_reply(struct sc_ds_conn *conn);
+/* A head into conn->out. LENGTH -1: none is said. */
+int sc_ds_conn_put_head(struct sc_ds_conn *conn, int64_t length);
 /* Counts what the answer's body takes. */
 void sc_ds_conn_charge(struct sc_ds_conn *conn);
 void sc_ds_conn_uncharge(struct sc_ds_conn *conn);
 void sc_ds_send_busy(struct sc_ds_http *http, int fd);
 
 /* -- http_events.c -- */
-enum MHD_Result sc_ds_conn_events(struct sc_ds_conn *conn);
+enum sc_ds_step sc_ds_conn_events(struct sc_ds_conn *conn);
+enum sc_ds_step sc_ds_conn_more_events(struct sc_ds_conn *conn);
 
 /* -- http_pages.c -- */
 void sc_ds_page_health(struct sc_ds_conn *conn);

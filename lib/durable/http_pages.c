@@ -67,7 +67,7 @@ void sc_ds_count(struct sc_ds_conn *conn)
 		add(&counts->buckets[method][bucket], 1);
 		add(&counts->sum_us[method], took_us > 0 ? (uint64_t)took_us : 0);
 	}
-	if (conn->shard->http->o.access_log && conn->shard->http->o.say && conn->method)
+	if (conn->shard->http->o.access_log && conn->shard->http->o.say)
 		tell(conn, took_us);
 }
 

@@ -1,6 +1,5 @@
-/* http_reply.c: answers, through the library and past it. */
-#include <errno.h>
-#include <stdlib.h>
+/* http_reply.c: answers. */
+#include <time.h>
 
 #include "durable/http_internal.h"
 
@@ -33,7 +32,7 @@ static const char *location(struct sc_ds_conn *conn)
 	struct sc_span host = conn->host, scheme = SC_SPAN("http"), path = conn->call.request.path;
 	struct sc_bytes *text = &conn->location;
 
-	if (http->cert)
+	if (http->o.cert)
 		scheme = SC_SPAN("https");
 	if (http->o.trust_forwarded && sc_ds_filled(conn->forwarded_host))
 		host = conn->forwarded_host;
@@ -62,128 +61,113 @@ static void word_it(struct sc_ds_answer *answer)
 		(void)sc_bytes_putc(&answer->body, '\n');
 }
 
-static void make_fields(struct sc_ds_conn *conn, struct sc_ds_fields *ret_fields)
+/* "Date: ...", made once a second. */
+static const char *date(struct sc_ds_shard *shard)
 {
-	struct sc_ds_answer *answer = &conn->call.answer;
+	time_t now = time(NULL);
+	struct tm tm;
 
-	sc_ds_fields_make(ret_fields, &conn->shard->http->face, answer,
-			  answer->created ? location(conn) : NULL);
-	if (conn->close_after || atomic_load(&conn->shard->http->stopping))
-		sc_ds_fields_add(ret_fields, "Connection", "close");
+	if (now != shard->date_s && gmtime_r(&now, &tm) &&
+	    strftime(shard->date, sizeof(shard->date), "Date: %a, %d %b %Y %T GMT\r\n", &tm))
+		shard->date_s = now;
+	return shard->date;
 }
 
-static ssize_t no_body(void *cls, uint64_t at, char *buffer, size_t max)
+static int put_status(struct sc_bytes *out, int status)
 {
-	(void)cls;
-	(void)at;
-	(void)buffer;
-	(void)max;
-	return MHD_CONTENT_READER_END_OF_STREAM;
+	int rc = sc_bytes_puts(out, "HTTP/1.1 ");
+
+	if (rc == 0)
+		rc = sc_bytes_put_u64(out, (uint64_t)status);
+	if (rc == 0)
+		rc = sc_bytes_putc(out, ' ');
+	if (rc == 0)
+		rc = sc_bytes_puts(out, sc_http_reason(status));
+	return rc < 0 ? rc : sc_bytes_puts(out, "\r\n");
 }
 
-/*
- * libmicrohttpd 0.9.75 gives each answer but a 204 a length, and Content-Length: 0 would be a lie
- * in a 304 and in the answer to a HEAD. It leaves the length out where it knows none, and the end
- * of the connection is the end of the body; chunks it would end with a chunk, body or not.
- */
-static struct MHD_Response *make_bodiless(void)
+static int put_length(struct sc_bytes *out, uint64_t length)
 {
-	struct MHD_Response *response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1024,
-									  no_body, NULL, NULL);
+	int rc = sc_bytes_puts(out, "Content-Length: ");
 
-	if (response)
-		MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
-	return response;
+	if (rc == 0)
+		rc = sc_bytes_put_u64(out, length);
+	return rc < 0 ? rc : sc_bytes_puts(out, "\r\n");
 }
 
-/* The answer's body goes into the response, and out of the answer when it is large. */
-static struct MHD_Response *make_response(struct sc_ds_conn *conn)
+int sc_ds_conn_put_head(struct sc_ds_conn *conn, int64_t length)
 {
-	struct sc_ds_answer *answer = &conn->call.answer;
-	struct sc_bytes *body = &answer->body;
-	struct MHD_Response *response;
-
-	if (answer->status == 304 ||
-	    (answer->status == 200 && conn->call.request.method == SC_DS_HEAD && !body->len))
-		return make_bodiless();
-	conn->sent_bytes = body->len;
-	if (body->len <= COPY_MAX)
-		return MHD_create_response_from_buffer(body->len, body->data ? body->data : "",
-						       MHD_RESPMEM_MUST_COPY);
-	response = MHD_create_response_from_buffer_with_free_callback_cls(body->len, body->data,
-									  free, body->data);
-	if (response)
-		sc_bytes_init(body, body->max);
-	return response;
-}
-
-enum MHD_Result sc_ds_conn_reply(struct sc_ds_conn *conn)
-{
-	struct sc_ds_answer *answer = &conn->call.answer;
 	struct sc_ds_http *http = conn->shard->http;
-	struct MHD_Response *response;
+	struct sc_ds_answer *answer = &conn->call.answer;
 	struct sc_ds_fields fields;
-	enum MHD_Result rc = MHD_YES;
+	int rc = put_status(&conn->out, answer->status);
 
-	word_it(answer);
-	make_fields(conn, &fields);
-	response = make_response(conn);
-	if (!response)
-		return MHD_NO;
-	for (size_t i = 0; rc == MHD_YES && i < fields.count; i++)
-		rc = MHD_add_response_header(response, fields.items[i].name, fields.items[i].value);
-	conn->phase = SC_DS_AT_SENDING;
-	conn->status = answer->status;
-	sc_ds_conn_due(conn, conn->shard->now_us + http->o.idle_ms * 1000 +
-				     (int64_t)(conn->sent_bytes / SEND_RATE) * 1000000);
-	if (rc == MHD_YES)
-		rc = MHD_queue_response(conn->mhd, (unsigned)answer->status, response);
-	MHD_destroy_response(response);
+	sc_ds_fields_make(&fields, &http->face, answer, answer->created ? location(conn) : NULL);
+	if (rc == 0)
+		rc = sc_bytes_puts(&conn->out, date(conn->shard));
+	if (rc == 0)
+		rc = sc_bytes_put(&conn->out, http->every.data, http->every.len);
+	if (rc == 0)
+		rc = sc_ds_fields_put(&fields, &conn->out);
+	if (rc == 0 && length >= 0)
+		rc = put_length(&conn->out, (uint64_t)length);
+	if (rc == 0 && conn->close_after)
+		rc = sc_bytes_puts(&conn->out, "Connection: close\r\n");
 	return rc;
 }
 
-/* All of it or, when the socket takes less, what fits: nothing else was sent yet. */
-static void send_whole(int fd, const struct sc_bytes *text)
-{
-	ssize_t n;
-
-	do
-		n = send(fd, text->data, text->len, MSG_NOSIGNAL | MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
-}
-
-void sc_ds_conn_cut(struct sc_ds_conn *conn)
+enum sc_ds_step sc_ds_conn_reply(struct sc_ds_conn *conn)
 {
 	struct sc_ds_answer *answer = &conn->call.answer;
-	struct sc_ds_fields fields;
-	struct sc_bytes text;
+	struct sc_ds_http *http = conn->shard->http;
+	bool heads = strcmp(conn->method, "HEAD") == 0;
+	int64_t length;
+	int rc;
 
 	word_it(answer);
-	sc_ds_fields_make(&fields, &conn->shard->http->face, answer, NULL);
-	sc_bytes_init(&text, HEAD_MAX);
-	if (sc_ds_fields_put(&fields, answer->status, sc_span(answer->body.data, answer->body.len),
-			     &text) == 0)
-		send_whole(conn->fd, &text);
-	sc_bytes_done(&text);
+	if (atomic_load_explicit(&http->stopping, memory_order_relaxed))
+		conn->close_after = true;
+	length = (int64_t)answer->body.len;
+	/* 204 and 304 have none; what a GET would have had, a HEAD of a stream does not know */
+	if (answer->status == 204 || answer->status == 304 ||
+	    (heads && answer->status == 200 && !length))
+		length = -1;
+	rc = sc_ds_conn_put_head(conn, length);
+	if (rc == 0)
+		rc = sc_bytes_put(&conn->out, "\r\n", 2);
+	if (rc < 0)
+		return SC_DS_END;
+	if (length > 0 && !heads)
+		conn->out_body = sc_span(answer->body.data, answer->body.len);
+	conn->phase = SC_DS_AT_SENDING;
 	conn->status = answer->status;
+	conn->sent_bytes = conn->out_body.len;
+	sc_ds_conn_due(conn, conn->shard->now_us + http->o.idle_ms * 1000 +
+				     (int64_t)(conn->sent_bytes / SEND_RATE) * 1000000);
+	return SC_DS_GO_ON;
 }
 
+/* The whole of it, or what fits: nothing was sent on this socket yet. */
 void sc_ds_send_busy(struct sc_ds_http *http, int fd)
 {
-	struct sc_ds_answer answer;
-	struct sc_ds_fields fields;
+	static const char words[] = "there are too many connections\n";
 	struct sc_bytes text;
+	int rc;
 
-	if (http->cert)
+	if (http->o.cert)
 		return; /* there is no TLS to say it in */
-	sc_ds_answer_init(&answer);
-	sc_ds_answer_busy(&answer, "there are too many connections");
-	word_it(&answer);
-	sc_ds_fields_make(&fields, &http->face, &answer, NULL);
 	sc_bytes_init(&text, HEAD_MAX);
-	if (sc_ds_fields_put(&fields, answer.status, sc_span(answer.body.data, answer.body.len),
-			     &text) == 0)
-		send_whole(fd, &text);
+	rc = put_status(&text, 503);
+	if (rc == 0)
+		rc = sc_bytes_put(&text, http->every.data, http->every.len);
+	if (rc == 0)
+		rc = sc_bytes_puts(&text, "Content-Type: text/plain; charset=utf-8\r\n"
+					  "Retry-After: 1\r\nConnection: close\r\n");
+	if (rc == 0)
+		rc = put_length(&text, sizeof(words) - 1);
+	if (rc == 0)
+		rc = sc_bytes_putf(&text, "\r\n%s", words);
+	if (rc == 0 && send(fd, text.data, text.len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		rc = -1; /* it has left already */
 	sc_bytes_done(&text);
-	sc_ds_answer_done(&answer);
 }

@@ -17,21 +17,7 @@ void sc_ds_conn_refuse(struct sc_ds_conn *conn, int status, const char *error)
 static void refuse_framing(struct sc_ds_conn *conn, const char *error)
 {
 	sc_ds_conn_refuse(conn, 400, error);
-	conn->malformed = conn->close_after = true;
-}
-
-void sc_ds_conn_target(struct sc_ds_conn *conn, const char *target)
-{
-	const char *query;
-
-	sc_bytes_clear(&conn->target);
-	conn->malformed = !target || sc_bytes_puts(&conn->target, target) < 0;
-	query = conn->malformed ? NULL : memchr(conn->target.data, '?', conn->target.len);
-	if (query)
-		conn->query = sc_span(query + 1,
-				      conn->target.len - 1 - (size_t)(query - conn->target.data));
-	conn->call.request.path = sc_span(
-		conn->target.data, query ? (size_t)(query - conn->target.data) : conn->target.len);
+	conn->close_after = true;
 }
 
 static void drop(struct sc_bytes *bytes)
@@ -50,17 +36,21 @@ void sc_ds_conn_forget_request(struct sc_ds_conn *conn)
 	sc_ds_conn_uncharge(conn);
 	drop(&conn->body);
 	drop(&answer.body);
-	drop(&conn->target);
+	drop(&conn->text);
 	drop(&conn->scratch);
+	drop(&conn->out);
+	if (conn->in.len == 0)
+		drop(&conn->in);
 	sc_ds_answer_clear(&answer);
 	conn->call = (struct sc_ds_call){ .answer = answer };
-	conn->method = NULL;
-	conn->query = conn->host = conn->authorization = conn->forwarded_host =
+	conn->method[0] = 0;
+	conn->target = conn->query = conn->host = conn->authorization = conn->forwarded_host =
 		conn->forwarded_proto = (struct sc_span){ NULL, 0 };
-	conn->declared = conn->discarded = conn->held = conn->sent_bytes = 0;
-	conn->lengths = conn->codings = conn->hosts = 0;
-	conn->chunked = conn->expects = conn->malformed = conn->collects = conn->close_after =
-		conn->live = conn->over = conn->resumed = conn->sane_length = false;
+	conn->out_body = conn->out_tail = (struct sc_span){ NULL, 0 };
+	conn->chunks = (struct sc_ds_chunks){ .state = 0 };
+	conn->declared = conn->discarded = conn->body_left = conn->held = conn->sent_bytes = 0;
+	conn->old = conn->chunked = conn->expects = conn->collects = conn->close_after =
+		conn->live = conn->over = conn->resumed = false;
 	conn->status = 0;
 	conn->sent = 0;
 	conn->waiter = (struct sc_ds_waiter){ .woken = NULL };
@@ -68,74 +58,62 @@ void sc_ds_conn_forget_request(struct sc_ds_conn *conn)
 	conn->log_reader = (struct sc_ds_log_reader){ .started = false };
 }
 
-static bool is(struct sc_span a, const char *text)
+/* The path and the query of a target; of one with scheme and authority (RFC 9112 3.2.2) these are
+ * passed over. */
+static void split_target(struct sc_ds_conn *conn, struct sc_span target)
 {
-	return a.len == strlen(text) && strncasecmp(a.data, text, a.len) == 0;
-}
+	size_t scheme = target.len > 7 && strncasecmp(target.data, "http://", 7) == 0    ? 7
+			: target.len > 8 && strncasecmp(target.data, "https://", 8) == 0 ? 8
+											 : 0;
+	const char *slash = scheme ? memchr(target.data + scheme, '/', target.len - scheme) : NULL;
+	const char *mark;
 
-/* The fields that say where the body ends, and others that are the face's own. */
-static void take_own(struct sc_ds_conn *conn, struct sc_span name, struct sc_span value,
-		     size_t raw_len)
-{
-	if (is(name, "Host")) {
-		conn->hosts++;
-		conn->host = value;
-	} else if (is(name, "Content-Length")) {
-		conn->lengths++;
-		conn->sane_length = sc_u64_parse(value, &conn->declared);
-	} else if (is(name, "Transfer-Encoding")) {
-		conn->codings++;
-		/* the library looks at the very bytes */
-		conn->chunked = is(value, "chunked") && raw_len == value.len;
-	} else if (is(name, "Expect")) {
-		conn->expects = is(value, "100-continue");
-	} else if (is(name, "Authorization") && !conn->authorization.data) {
-		conn->authorization = value;
-	} else if (is(name, "X-Forwarded-Host") && !conn->forwarded_host.data) {
-		conn->forwarded_host = value;
-	} else if (is(name, "X-Forwarded-Proto") && !conn->forwarded_proto.data) {
-		conn->forwarded_proto = value;
-	}
-}
-
-static enum MHD_Result each_field(void *cls, enum MHD_ValueKind kind, const char *key,
-				  size_t key_len, const char *text, size_t len)
-{
-	struct sc_ds_conn *conn = cls;
-	struct sc_span name = sc_span(key, key_len);
-	struct sc_span value = sc_ds_trim(sc_span(text ? text : "", text ? len : 0));
-	struct sc_span *known = sc_ds_request_field(&conn->call.request, name);
-
-	(void)kind;
-	if (memchr(value.data, 0, value.len))
-		conn->malformed = true;
-	if (!known)
-		take_own(conn, name, value, len);
-	else if (!known->data)
-		*known = value; /* the first of repeated ones */
-	return MHD_YES;
+	conn->target = target;
+	if (slash)
+		target = sc_span(slash, target.len - (size_t)(slash - target.data));
+	mark = memchr(target.data, '?', target.len);
+	conn->call.request.path = sc_span(target.data,
+					  mark ? (size_t)(mark - target.data) : target.len);
+	if (mark)
+		conn->query = sc_span(mark + 1, target.len - conn->call.request.path.len - 1);
 }
 
 /* What would let two readers of these bytes disagree about where the request ends. */
-static void check_framing(struct sc_ds_conn *conn, const char *url, const char *version)
+static void check_framing(struct sc_ds_conn *conn, const struct sc_http_head *head)
 {
-	bool old = strcmp(version, "HTTP/1.0") == 0;
+	size_t lengths = sc_http_field_count(head, "Content-Length");
+	size_t codings = sc_http_field_count(head, "Transfer-Encoding");
+	size_t hosts = sc_http_field_count(head, "Host");
 
-	if (conn->malformed || version != url + conn->target.len + 1)
-		refuse_framing(conn, "the request line or a field is malformed");
-	else if (conn->codings && conn->lengths)
+	conn->chunked = sc_http_is(sc_http_field(head, "Transfer-Encoding"), "chunked");
+	if (codings && lengths)
 		refuse_framing(conn, "Content-Length and Transfer-Encoding are both there");
-	else if (conn->codings > 1 || (conn->codings && (!conn->chunked || old)))
+	else if (codings > 1 || (codings && (!conn->chunked || conn->old)))
 		refuse_framing(conn, "the only Transfer-Encoding known here is chunked");
-	else if (conn->lengths > 1 || (conn->lengths && !conn->sane_length))
+	else if (lengths > 1 ||
+		 (lengths && !sc_u64_parse(sc_http_field(head, "Content-Length"), &conn->declared)))
 		refuse_framing(conn, "Content-Length is there twice, or is no number");
-	else if (conn->hosts > 1 || (!conn->hosts && !old))
+	else if (hosts > 1 || (!hosts && !conn->old))
 		refuse_framing(conn, "a request names one Host");
-	if (!conn->codings)
-		conn->chunked = false;
 }
 
-/* Methods. */
+/* The first of repeated ones counts. */
+static void take_fields(struct sc_ds_conn *conn, const struct sc_http_head *head)
+{
+	for (size_t i = 0; i < head->count; i++) {
+		struct sc_span *known = sc_ds_request_field(&conn->call.request,
+							    head->fields[i].name);
+
+		if (known && !known->data)
+			*known = head->fields[i].value;
+	}
+	conn->host = sc_http_field(head, "Host");
+	conn->authorization = sc_http_field(head, "Authorization");
+	conn->forwarded_host = sc_http_field(head, "X-Forwarded-Host");
+	conn->forwarded_proto = sc_http_field(head, "X-Forwarded-Proto");
+	conn->expects = sc_http_is(sc_http_field(head, "Expect"), "100-continue");
+	conn->close_after = conn->old || sc_http_lists(head, "Connection", "close");
+}
 
 static bool method_of(const char *text, enum sc_ds_method *ret_method)
 {
@@ -184,8 +162,6 @@ bool sc_ds_conn_may(struct sc_ds_conn *conn, unsigned need)
 		sc_ds_conn_refuse(conn, 401, "a token is needed: Authorization: Bearer TOKEN");
 	return false;
 }
-
-/* Routes. */
 
 static bool begins(struct sc_span text, struct sc_span with)
 {
@@ -258,13 +234,13 @@ static void route(struct sc_ds_conn *conn)
 		conn->collects = true;
 }
 
-void sc_ds_conn_head(struct sc_ds_conn *conn, const char *url, const char *method,
-		     const char *version)
+void sc_ds_conn_head(struct sc_ds_conn *conn, const struct sc_http_head *head)
 {
-	conn->method = method;
+	conn->old = head->minor == 0;
 	conn->route = SC_DS_ROUTE_STREAM;
-	MHD_get_connection_values_n(conn->mhd, MHD_HEADER_KIND, each_field, conn);
-	check_framing(conn, url, version);
+	split_target(conn, head->target);
+	take_fields(conn, head);
+	check_framing(conn, head);
 	if (conn->route != SC_DS_ROUTE_REFUSED)
 		route(conn);
 }

@@ -1,4 +1,4 @@
-/* http_shard.c: a thread with its epoll: notes, timers, and the library's daemon. */
+/* http_shard.c: a thread with its epoll: notes, timers, sockets. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -132,7 +132,7 @@ static int sweep_lingerers(struct sc_ds_shard *shard, int64_t now_us)
 
 /* The loop. */
 
-static void handle(struct sc_ds_shard *shard, enum sc_ds_source *source)
+static void handle(struct sc_ds_shard *shard, enum sc_ds_source *source, uint32_t events)
 {
 	uint64_t count;
 
@@ -141,13 +141,11 @@ static void handle(struct sc_ds_shard *shard, enum sc_ds_source *source)
 		if (read(shard->wake_fd, &count, sizeof(count)) < 0)
 			break;
 		break;
-	case SC_DS_DAEMON:
-		break; /* it is run every time */
 	case SC_DS_LISTENER:
 		sc_ds_shard_accept(shard, (struct sc_ds_listener *)source);
 		break;
 	case SC_DS_CONN:
-		sc_ds_conn_hung_up((struct sc_ds_conn *)source);
+		sc_ds_conn_event((struct sc_ds_conn *)source, events);
 		break;
 	case SC_DS_LINGERER:
 		linger_on((struct sc_ds_lingerer *)source);
@@ -162,46 +160,37 @@ static int sooner(int a, int b)
 
 static int timeout_of(struct sc_ds_shard *shard)
 {
-	MHD_UNSIGNED_LONG_LONG wanted;
 	int ms = sc_ds_shard_timeout(shard);
 
 	if (shard->lingerers)
 		ms = sooner(ms, sweep_lingerers(shard, sc_mono_us()));
 	if (shard->starved_us)
 		ms = sooner(ms, 100);
-	if (MHD_get_timeout(shard->daemon, &wanted) == MHD_YES)
-		ms = sooner(ms, wanted > 60000 ? 60000 : (int)wanted);
 	return ms;
 }
 
 /* Stopping: nobody new, and who asks for nothing goes. */
 static void drain(struct sc_ds_shard *shard)
 {
-	struct sc_ds_conn *head = &shard->conns;
+	struct sc_ds_conn *head = &shard->conns, *next;
+	bool at_once = atomic_load(&shard->http->at_once);
 
 	if (!shard->draining) {
 		shard->draining = true;
 		shard->starved_us = 0;
 		(void)sc_ds_shard_listen(shard, false);
 	}
-	for (struct sc_ds_conn *c = head->next; c != head; c = c->next)
-		if (!c->suspended && (c->phase == SC_DS_AT_IDLE || atomic_load(&shard->http->at_once)))
-			shutdown(c->fd, SHUT_RDWR);
+	for (struct sc_ds_conn *c = head->next; c != head; c = next) {
+		next = c->next;
+		sc_ds_conn_drain(c, at_once);
+	}
 }
 
+/* Those that have ended may still be waited for: the engine has their calls. */
 static bool finished(struct sc_ds_shard *shard)
 {
-	struct sc_ds_conn *head = &shard->conns;
-
-	if (!shard->draining || (shard->lingerers && !atomic_load(&shard->http->at_once)))
-		return false;
-	if (!atomic_load(&shard->http->at_once))
-		return head->next == head;
-	/* suspended ones are woken by the engine; who waits for a write gets its end */
-	for (struct sc_ds_conn *c = head->next; c != head; c = c->next)
-		if (c->suspended)
-			return false;
-	return true;
+	return shard->draining && shard->conns.next == &shard->conns &&
+	       (!shard->lingerers || atomic_load(&shard->http->at_once));
 }
 
 static void turn(struct sc_ds_shard *shard)
@@ -212,7 +201,7 @@ static void turn(struct sc_ds_shard *shard)
 
 	shard->now_us = sc_mono_us();
 	for (int i = 0; i < n; i++)
-		handle(shard, events[i].data.ptr);
+		handle(shard, events[i].data.ptr, events[i].events);
 	take_notes(shard);
 	while ((conn = sc_ds_shard_due(shard)))
 		sc_ds_conn_timeout(conn);
@@ -220,7 +209,6 @@ static void turn(struct sc_ds_shard *shard)
 		shard->starved_us = 0;
 		(void)sc_ds_shard_listen(shard, true);
 	}
-	MHD_run(shard->daemon);
 	if (atomic_load(&shard->http->stopping))
 		drain(shard);
 }
@@ -239,28 +227,17 @@ static void *run(void *arg)
 
 int sc_ds_shard_open(struct sc_ds_http *http, struct sc_ds_shard *shard, struct sc_err *err)
 {
-	const union MHD_DaemonInfo *info;
-	int rc;
-
 	shard->http = http;
 	shard->conns.prev = shard->conns.next = &shard->conns;
 	shard->wake_source = SC_DS_WAKE;
-	shard->daemon_source = SC_DS_DAEMON;
 	shard->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	shard->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (shard->wake_fd < 0 || shard->epoll_fd < 0)
 		return sc_err_sys(err, SC_E_IO, errno, "cannot serve");
-	rc = sc_ds_daemon_start(shard, err);
-	if (rc < 0)
-		return rc;
-	info = MHD_get_daemon_info(shard->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-	if (!info || info->epoll_fd < 0)
-		return sc_err_set(err, SC_E_INTERNAL, "cannot serve",
-				  "this libmicrohttpd was built without epoll");
-	rc = add(shard, shard->wake_fd, EPOLLIN, &shard->wake_source, err);
-	if (rc == 0)
-		rc = add(shard, info->epoll_fd, EPOLLIN, &shard->daemon_source, err);
-	return rc;
+	shard->input = sc_malloc(SC_DS_INPUT_BYTES);
+	if (!shard->input)
+		return sc_err_nomem(err, "cannot serve");
+	return add(shard, shard->wake_fd, EPOLLIN, &shard->wake_source, err);
 }
 
 int sc_ds_shard_start(struct sc_ds_shard *shard, struct sc_err *err)
@@ -285,8 +262,8 @@ void sc_ds_shard_close(struct sc_ds_shard *shard)
 	if (!shard->http)
 		return;
 	take_notes(shard); /* sockets that nobody took */
-	if (shard->daemon)
-		MHD_stop_daemon(shard->daemon);
+	while (shard->conns.next && shard->conns.next != &shard->conns)
+		sc_ds_conn_drain(shard->conns.next, true);
 	while (shard->lingerers) {
 		struct sc_ds_lingerer *l = shard->lingerers;
 
@@ -303,4 +280,5 @@ void sc_ds_shard_close(struct sc_ds_shard *shard)
 	free(shard->logs);
 	free(shard->listeners);
 	free(shard->heap);
+	free(shard->input);
 }

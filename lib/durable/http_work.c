@@ -1,6 +1,4 @@
 /* http_work.c: what is done with a request whose body is there, and with one that waited. */
-#include <sys/epoll.h>
-
 #include "base/clock.h"
 #include "durable/http_internal.h"
 
@@ -17,13 +15,6 @@ void sc_ds_conn_say(struct sc_ds_conn *conn, const struct sc_err *err)
 	http->o.say(SC_WARNING, NULL, "%s", line);
 }
 
-static void suspend(struct sc_ds_conn *conn, enum sc_ds_phase phase)
-{
-	conn->phase = phase;
-	conn->suspended = true;
-	MHD_suspend_connection(conn->mhd);
-}
-
 /* Writes. */
 
 /* In the engine's writer thread. */
@@ -35,7 +26,7 @@ static void on_done(struct sc_ds_call *call)
 	sc_ds_shard_note(conn->shard, &conn->note);
 }
 
-static enum MHD_Result write_stream(struct sc_ds_conn *conn)
+static enum sc_ds_step write_stream(struct sc_ds_conn *conn)
 {
 	struct sc_ds_call *call = &conn->call;
 
@@ -43,11 +34,11 @@ static enum MHD_Result write_stream(struct sc_ds_conn *conn)
 	call->request.body = sc_span(conn->body.data ? conn->body.data : "", conn->body.len);
 	call->done = on_done;
 	call->arg = conn;
+	conn->phase = SC_DS_AT_WRITING;
+	sc_ds_conn_due(conn, SC_DS_NEVER);
 	if (sc_ds_submit(conn->shard->http->ds, call) != 0)
 		return sc_ds_conn_reply(conn);
-	sc_ds_conn_due(conn, SC_DS_NEVER);
-	suspend(conn, SC_DS_AT_WRITING);
-	return MHD_YES;
+	return SC_DS_STOP;
 }
 
 /* Reads. */
@@ -95,16 +86,6 @@ static void on_log(struct sc_ds_log_wait *wait)
 	sc_ds_shard_note(conn->shard, &conn->note);
 }
 
-/* A peer that leaves is noticed while it is waited for. */
-static void watch(struct sc_ds_conn *conn)
-{
-	struct epoll_event event = { .events = EPOLLRDHUP | EPOLLET, .data.ptr = conn };
-
-	if (!conn->watched)
-		conn->watched = epoll_ctl(conn->shard->epoll_fd, EPOLL_CTL_ADD, conn->fd, &event) ==
-				0;
-}
-
 int sc_ds_conn_wait(struct sc_ds_conn *conn, enum sc_ds_phase phase)
 {
 	struct sc_ds_http *http = conn->shard->http;
@@ -124,11 +105,22 @@ int sc_ds_conn_wait(struct sc_ds_conn *conn, enum sc_ds_phase phase)
 	}
 	if (rc != 0)
 		return rc;
-	conn->live = true;
-	watch(conn);
+	conn->live = conn->waiting = true;
+	conn->phase = phase;
 	atomic_fetch_add(&http->waiting[phase == SC_DS_AT_EVENTS], 1);
-	suspend(conn, phase);
+	if (conn->in.len == 0)
+		sc_bytes_done(&conn->in); /* there may be many that wait */
 	return 0;
+}
+
+void sc_ds_conn_unwait(struct sc_ds_conn *conn)
+{
+	struct sc_ds_http *http = conn->shard->http;
+
+	if (conn->route == SC_DS_ROUTE_LOG)
+		sc_ds_logs_unwait(&http->logs, &conn->log_wait);
+	else
+		sc_ds_unwait(http->ds, &conn->waiter);
 }
 
 static bool is_events(const struct sc_ds_conn *conn)
@@ -139,7 +131,7 @@ static bool is_events(const struct sc_ds_conn *conn)
 					      : conn->reader.live == SC_DS_SSE;
 }
 
-static enum MHD_Result read_stream(struct sc_ds_conn *conn)
+static enum sc_ds_step read_stream(struct sc_ds_conn *conn)
 {
 	struct sc_ds_http *http = conn->shard->http;
 	struct sc_ds_answer *answer = &conn->call.answer;
@@ -165,15 +157,15 @@ static enum MHD_Result read_stream(struct sc_ds_conn *conn)
 	} while (rc == 1);
 	if (rc == 0)
 		sc_ds_conn_due(conn, conn->ends_us);
-	return rc == 0 ? MHD_YES : MHD_NO;
+	return rc == 0 ? SC_DS_STOP : SC_DS_END;
 }
 
-static enum MHD_Result begin_read(struct sc_ds_conn *conn)
+static enum sc_ds_step begin_read(struct sc_ds_conn *conn)
 {
 	struct sc_ds_request *request = &conn->call.request;
 
 	if (conn->query.data && sc_ds_query_parse(conn->query, &conn->scratch, &request->query) < 0)
-		return MHD_NO;
+		return SC_DS_END;
 	return read_stream(conn);
 }
 
@@ -195,7 +187,7 @@ static void head_stream(struct sc_ds_conn *conn)
 	sc_ds_answer_busy(answer, "the stream cannot be read now");
 }
 
-enum MHD_Result sc_ds_conn_work(struct sc_ds_conn *conn)
+enum sc_ds_step sc_ds_conn_work(struct sc_ds_conn *conn)
 {
 	struct sc_ds_answer *answer = &conn->call.answer;
 	bool stream = conn->route == SC_DS_ROUTE_STREAM || conn->route == SC_DS_ROUTE_LOG;
@@ -217,9 +209,10 @@ enum MHD_Result sc_ds_conn_work(struct sc_ds_conn *conn)
 	return sc_ds_conn_reply(conn);
 }
 
-enum MHD_Result sc_ds_conn_again(struct sc_ds_conn *conn)
+enum sc_ds_step sc_ds_conn_again(struct sc_ds_conn *conn)
 {
+	conn->shard->now_us = sc_mono_us();
 	if (conn->phase == SC_DS_AT_POLLING)
-		return conn->hung_up ? MHD_NO : read_stream(conn);
-	return conn->phase == SC_DS_AT_WRITING ? sc_ds_conn_reply(conn) : MHD_NO;
+		return read_stream(conn);
+	return conn->phase == SC_DS_AT_WRITING ? sc_ds_conn_reply(conn) : SC_DS_GO_ON;
 }

@@ -17,7 +17,7 @@
 
 #include "base/bytes.h"
 
-#define SC_HTTP_FIELDS_MAX 100
+#define SC_HTTP_FIELDS_MAX 200
 
 struct sc_http_field {
 	struct sc_span name, value; /* the value without white space at its ends */

@@ -142,19 +142,17 @@ static int load_files(SSL_CTX *ssl, const struct sc_tls_files *f, struct sc_err 
 	return 0;
 }
 
-int sc_tls_context_new(const struct sc_tls_files *files, struct sc_tls_context **ret_context,
+/* METHOD, with what both ends have. */
+static int context_new(const SSL_METHOD *method, struct sc_tls_context **ret_context,
 		       struct sc_err *err)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	static const unsigned char alpn[] = "\x08http/1.1";
 	struct sc_tls_context *c = sc_calloc(1, sizeof(*c));
-	int rc;
 
 	pthread_once(&once, below_make);
 	if (!c)
 		return sc_err_nomem(err, "cannot set up TLS");
-	c->insecure = files->insecure;
-	c->ssl = SSL_CTX_new(TLS_client_method());
+	c->ssl = SSL_CTX_new(method);
 	if (!c->ssl || !below_method) {
 		sc_tls_context_free(c);
 		return sc_err_nomem(err, "cannot set up TLS");
@@ -164,6 +162,71 @@ int sc_tls_context_new(const struct sc_tls_files *files, struct sc_tls_context *
 					 SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 					 SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_default_passwd_cb(c->ssl, no_pass_phrase);
+	*ret_context = c;
+	return 0;
+}
+
+/* HTTP/1.1 is all we speak: who would like h2 as well is told so. */
+static int choose_alpn(SSL *ssl, const unsigned char **ret_name, unsigned char *ret_len,
+		       const unsigned char *offered, unsigned len, void *arg)
+{
+	static const unsigned char ours[] = "\x08http/1.1";
+
+	(void)ssl;
+	(void)arg;
+	if (SSL_select_next_proto((unsigned char **)ret_name, ret_len, ours, sizeof(ours) - 1,
+				  offered, len) != OPENSSL_NPN_NEGOTIATED)
+		return SSL_TLSEXT_ERR_NOACK;
+	return SSL_TLSEXT_ERR_OK;
+}
+
+static int load_clients(SSL_CTX *ssl, const char *ca, struct sc_err *err)
+{
+	STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(ca);
+
+	if (!names)
+		return file_failed(err, "CA file", ca);
+	SSL_CTX_set_client_CA_list(ssl, names);
+	SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+	return 0;
+}
+
+int sc_tls_server_context_new(const struct sc_tls_files *files, struct sc_tls_context **ret_context,
+			      struct sc_err *err)
+{
+	struct sc_tls_files own = { .ca = files->ca, .cert = files->cert, .key = files->key };
+	struct sc_tls_context *c = NULL;
+	int rc = context_new(TLS_server_method(), &c, err);
+
+	if (rc < 0)
+		return rc;
+	c->insecure = true; /* there is no name to check */
+	SSL_CTX_set_options(c->ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+	SSL_CTX_set_session_cache_mode(c->ssl, SSL_SESS_CACHE_OFF);
+	SSL_CTX_set_session_id_context(c->ssl, (const unsigned char *)"sc", 2);
+	SSL_CTX_set_alpn_select_cb(c->ssl, choose_alpn, NULL);
+	ERR_clear_error();
+	rc = load_files(c->ssl, &own, err);
+	if (rc == 0 && files->ca)
+		rc = load_clients(c->ssl, files->ca, err);
+	if (rc < 0) {
+		sc_tls_context_free(c);
+		return rc;
+	}
+	*ret_context = c;
+	return 0;
+}
+
+int sc_tls_context_new(const struct sc_tls_files *files, struct sc_tls_context **ret_context,
+		       struct sc_err *err)
+{
+	static const unsigned char alpn[] = "\x08http/1.1";
+	struct sc_tls_context *c = NULL;
+	int rc = context_new(TLS_client_method(), &c, err);
+
+	if (rc < 0)
+		return rc;
+	c->insecure = files->insecure;
 	SSL_CTX_set_verify(c->ssl, files->insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
 	SSL_CTX_set_alpn_protos(c->ssl, alpn, sizeof(alpn) - 1);
 	SSL_CTX_set_read_ahead(c->ssl, 1); /* many records in one read(2) */
@@ -202,30 +265,63 @@ static bool set_name(struct sc_tls *t)
 	       SSL_set_tlsext_host_name(t->ssl, t->name) == 1;
 }
 
-int sc_tls_new(struct sc_tls_context *c, const char *name, int fd, struct sc_tls *lower,
-	       struct sc_tls **ret_tls, struct sc_err *err)
+/* T, with the transport that it names below it. */
+static int put_below(struct sc_tls_context *c, struct sc_tls *t, struct sc_err *err)
 {
-	struct sc_tls *t = sc_calloc(1, sizeof(*t));
 	BIO *bio;
 
-	if (!t)
-		return sc_err_nomem(err, "cannot set up TLS");
-	t->fd = fd;
-	t->lower = lower;
 	t->insecure = c->insecure;
-	snprintf(t->name, sizeof(t->name), "%s", name);
 	t->ssl = SSL_new(c->ssl);
 	bio = BIO_new(below_method);
-	if (!t->ssl || !bio || !set_name(t)) {
+	if (!t->ssl || !bio) {
 		BIO_free(bio);
-		sc_tls_free(t);
 		ERR_clear_error();
 		return sc_err_nomem(err, "cannot set up TLS");
 	}
 	BIO_set_data(bio, t);
 	BIO_set_init(bio, 1);
 	SSL_set_bio(t->ssl, bio, bio);
+	return 0;
+}
+
+int sc_tls_new(struct sc_tls_context *c, const char *name, int fd, struct sc_tls *lower,
+	       struct sc_tls **ret_tls, struct sc_err *err)
+{
+	struct sc_tls *t = sc_calloc(1, sizeof(*t));
+	int rc;
+
+	if (!t)
+		return sc_err_nomem(err, "cannot set up TLS");
+	t->fd = fd;
+	t->lower = lower;
+	snprintf(t->name, sizeof(t->name), "%s", name);
+	rc = put_below(c, t, err);
+	if (rc == 0 && !set_name(t))
+		rc = sc_err_nomem(err, "cannot set up TLS");
+	if (rc < 0) {
+		sc_tls_free(t);
+		ERR_clear_error();
+		return rc;
+	}
 	SSL_set_connect_state(t->ssl);
+	*ret_tls = t;
+	return 0;
+}
+
+int sc_tls_accept(struct sc_tls_context *c, int fd, struct sc_tls **ret_tls, struct sc_err *err)
+{
+	struct sc_tls *t = sc_calloc(1, sizeof(*t));
+	int rc;
+
+	if (!t)
+		return sc_err_nomem(err, "cannot set up TLS");
+	t->fd = fd;
+	rc = put_below(c, t, err);
+	if (rc < 0) {
+		sc_tls_free(t);
+		return rc;
+	}
+	SSL_set_accept_state(t->ssl);
 	*ret_tls = t;
 	return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * net/tls.h: TLS for a client, over a non-blocking socket or over another TLS connection (an
- * https:// proxy).
+ * net/tls.h: TLS over a non-blocking socket: for a client (also over another TLS connection, an
+ * https:// proxy), and for a server.
  *
  * Owns      the context and the connections; sockets stay the caller's.
  * Units     none.
@@ -31,12 +31,18 @@ struct sc_tls_files {
 
 int sc_tls_context_new(const struct sc_tls_files *files, struct sc_tls_context **ret_context,
 		struct sc_err *err);
+/* For a server: cert and key are needed; with ca a client must show a certificate that it has
+ * signed. */
+int sc_tls_server_context_new(const struct sc_tls_files *files, struct sc_tls_context **ret_context,
+			      struct sc_err *err);
 void sc_tls_context_free(struct sc_tls_context *context);
 
 /* NAME: a host name or an address, checked and (a name) sent. LOWER: the connection below, or NULL
  * for the socket. */
 int sc_tls_new(struct sc_tls_context *context, const char *name, int fd, struct sc_tls *lower, struct sc_tls **ret_tls,
 	       struct sc_err *err);
+/* A server's end, of a context for servers. */
+int sc_tls_accept(struct sc_tls_context *context, int fd, struct sc_tls **ret_tls, struct sc_err *err);
 void sc_tls_free(struct sc_tls *tls);
 
 enum { SC_TLS_READ = -1000, SC_TLS_WRITE = -1001 }; /* go on when the socket can be read, written */
