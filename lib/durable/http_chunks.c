@@ -3,6 +3,7 @@
 
 enum {
 	SIZE,
+	SIZE_BLANK,
 	EXTENSION,
 	SIZE_LF,
 	DATA,
