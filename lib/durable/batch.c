@@ -307,6 +307,10 @@ static int upkeep(struct sc_ds_work *work, struct sc_ds_chores *chores, bool bus
 	unsigned page = ds->set.delete_page ? ds->set.delete_page : DELETE_IDLE;
 	int rc = sc_ds_access_store(work, chores->all_visits, err);
 
+	/* LMDB gives a page away in the second commit after the one that freed it; if nobody else
+	 * commits, a full store would stay full */
+	if (rc == 0 && ds->turns)
+		rc = sc_kv_put(work->txn, SC_DS_META, SC_SPAN("turn"), SC_SPAN("."), err);
 	if (busy && page > DELETE_BUSY)
 		page = DELETE_BUSY;
 	if (rc == 0 && chores->sweep)
@@ -367,6 +371,10 @@ static int attempt(struct sc_ds *ds, struct sc_ds_call *calls, struct sc_ds_chor
 	sc_kv_abort(&work.txn);
 	if (rc == 0) {
 		settle(&work);
+		if (work.deleted_bytes)
+			ds->turns = 2;
+		else if (ds->turns)
+			ds->turns--;
 		if (ds->set.committed && ds->events_count)
 			ds->set.committed(ds->set.arg, ds->events, ds->events_count);
 		answer_all(ds, calls);
@@ -399,6 +407,8 @@ int sc_ds_batch(struct sc_ds *ds, struct sc_ds_call *calls, struct sc_ds_chores 
 	bool apart = rc < 0 && goes_apart(rc, err);
 
 	if (rc == 0 || !calls) {
+		if (rc < 0)
+			ds->turns = 0;
 		if (rc < 0)
 			sc_ds_failed(ds, err);
 		return rc;

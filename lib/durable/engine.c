@@ -308,7 +308,7 @@ static void upkeep_now(struct sc_ds *ds)
 		rc = sc_ds_batch(ds, NULL, &chores, &err);
 		chores.sweep = chores.sweep_more;
 		chores.repair = chores.repair_more;
-		if (!chores.sweep && !chores.repair && !ds->backlog)
+		if (!chores.sweep && !chores.repair && !ds->backlog && !ds->turns)
 			break;
 	}
 	pthread_mutex_lock(&ds->lock);
@@ -333,7 +333,8 @@ static void *write_on(void *arg)
 		if (!calls && atomic_load(&ds->closing))
 			break;
 		if (calls || chores.sweep || chores.repair ||
-		    (!atomic_load(&ds->broken) && (ds->backlog || atomic_load(&ds->has_queued)))) {
+		    (!atomic_load(&ds->broken) &&
+		     (ds->backlog || ds->turns || atomic_load(&ds->has_queued)))) {
 			pthread_mutex_unlock(&ds->lock);
 			work(ds, calls, &chores);
 			pthread_mutex_lock(&ds->lock);

@@ -24,7 +24,7 @@
 
 /* The tables. Numbers in keys are 8 bytes big-endian, so that they sort. */
 enum sc_ds_table {
-	SC_DS_META,      /* "format" -> 1; "sid" -> the next sid */
+	SC_DS_META,      /* "format" -> 1; "sid" -> the next sid; "turn" -> nothing that matters */
 	SC_DS_PATHS,     /* path without its first '/' -> sid; gone streams too */
 	SC_DS_STREAMS,   /* sid -> record (record.c) */
 	SC_DS_RUNS,      /* sid, position -> whole frames (messages.h) from there on */
@@ -166,6 +166,7 @@ struct sc_ds {
 	int64_t due_us;             /* the first row of the expiry index, or earlier */
 	int64_t swept_ms, repaired_ms;
 	bool backlog;               /* deletes has rows */
+	unsigned turns;             /* commits until what was deleted is free to be used */
 	char repair_at[16];         /* the last row of forks that repair looked at */
 };
 

@@ -134,8 +134,10 @@ static int lowest(struct sc_kv_txn *txn, const struct sc_ds_stream *stream, uint
 	return rc < 0 ? rc : 0;
 }
 
-/* 1 = not at the end. */
-static int delete_trimmed(struct sc_ds_work *work, uint64_t sid, unsigned *max, struct sc_err *err)
+/* 1 = not at the end. *ret_source: a source that had trimmed what this was perhaps the last one to
+ * show; 0: none. */
+static int delete_trimmed(struct sc_ds_work *work, uint64_t sid, unsigned *max,
+			  uint64_t *ret_source, struct sc_err *err)
 {
 	struct sc_ds_stream stream, source;
 	uint64_t end;
@@ -146,18 +148,40 @@ static int delete_trimmed(struct sc_ds_work *work, uint64_t sid, unsigned *max, 
 	rc = lowest(work->txn, &stream, &end, err);
 	if (rc == 0 && stream.source_sid) {
 		rc = sc_ds_load_sid(work->txn, stream.source_sid, &source, err);
-		/* this was perhaps the last one to show what its source had trimmed */
 		if (rc == 1 && source.first)
-			rc = sc_ds_mark(work, source.sid, 'T', err);
+			*ret_source = source.sid;
 	}
 	return rc < 0 ? rc : delete_rows(work, SC_DS_RUNS, sid, end, max, err);
+}
+
+/* One row of deletes, as far as *MAX goes. A source's turn comes when this row is done with, so that
+ * a chain of forks is walked once. */
+static int delete_one(struct sc_ds_work *work, const struct sc_ds_key *key, bool trimmed,
+		      unsigned *max, struct sc_err *err)
+{
+	uint64_t sid = sc_ds_get_be64(key->data), source = 0;
+	int rc;
+
+	if (trimmed) {
+		rc = delete_trimmed(work, sid, max, &source, err);
+	} else {
+		rc = delete_rows(work, SC_DS_RUNS, sid, UINT64_MAX, max, err);
+		if (rc == 0)
+			rc = delete_rows(work, SC_DS_PRODUCERS, sid, 0, max, err);
+	}
+	if (rc == 0)
+		rc = sc_kv_del(work->txn, SC_DS_DELETES, sc_ds_key_span(key), err);
+	else if (rc == 1)
+		return 0;
+	if (rc >= 0 && source)
+		rc = sc_ds_mark(work, source, 'T', err);
+	return rc < 0 ? rc : 0;
 }
 
 int sc_ds_delete_page(struct sc_ds_work *work, unsigned max, bool *ret_more, struct sc_err *err)
 {
 	struct sc_ds_key key;
 	struct sc_span what;
-	uint64_t sid;
 	int rc;
 
 	*ret_more = true;
@@ -169,19 +193,11 @@ int sc_ds_delete_page(struct sc_ds_work *work, unsigned max, bool *ret_more, str
 			*ret_more = false;
 			return 0;
 		}
-		sid = sc_ds_get_be64(key.data);
-		max--;
-		if (what.len == 1 && what.data[0] == 'T') {
-			rc = delete_trimmed(work, sid, &max, err);
-		} else {
-			rc = delete_rows(work, SC_DS_RUNS, sid, UINT64_MAX, &max, err);
-			if (rc == 0)
-				rc = delete_rows(work, SC_DS_PRODUCERS, sid, 0, &max, err);
-		}
-		if (rc == 0)
-			rc = sc_kv_del(work->txn, SC_DS_DELETES, sc_ds_key_span(&key), err);
+		rc = delete_one(work, &key, what.len == 1 && what.data[0] == 'T', &max, err);
 		if (rc < 0)
 			return rc;
+		if (max > 0)
+			max--; /* a row without data is work too */
 	}
 	return 0;
 }

@@ -101,6 +101,7 @@ static const char *events(const char *payload, size_t len, bool base64, bool end
 		.up_to_date = up,
 	};
 
+	sc_bytes_done(&out);
 	sc_bytes_init(&out, 65536);
 	if (sc_ds_sse_put(&out, &batch) < 0)
 		FAIL("out of memory");

@@ -662,6 +662,8 @@ static void run_on(struct shared *sh, uint64_t seed)
 	static struct oracle o;
 	int start = sh->done;
 
+	alarm(120); /* a hang is a failure like another */
+
 	rng = seed * 0x9e3779b97f4a7c15ull + 1;
 	o_init(&o);
 	o.now_us = 1800000000000000ll;
