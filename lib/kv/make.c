@@ -1,6 +1,6 @@
 /*
- * make.c: a new data file, whole or not there. LMDB makes its file in several writes, and one that a
- * power cut leaves half made is none that it opens again. So a file that must last is made under
+ * make.c: a new data file, whole or not there. LMDB makes its file in several writes, and one that
+ * a power cut leaves half made is none that it opens again. So a file that must last is made under
  * another name, and gets its own when all of it is on disk.
  */
 #include <errno.h>
