@@ -19,6 +19,7 @@
 #define REPAIR_MAX 1000u
 #define DELETE_BUSY 200u /* runs, when there is other work */
 #define DELETE_IDLE 2000u
+#define AHEAD (4u << 20) /* of the file, for small writes; large ones would only be written twice */
 
 static struct sc_ds_entry *take_entry(struct sc_ds *ds)
 {
@@ -360,6 +361,8 @@ static int attempt(struct sc_ds *ds, struct sc_ds_call *calls, struct sc_ds_chor
 	if (rc < 0)
 		return rc;
 	ds->events_count = 0;
+	if (calls && calls->bytes < AHEAD / 16)
+		sc_kv_ahead(work.txn, AHEAD);
 	for (struct sc_ds_call *call = calls; rc == 0 && call; call = call->next)
 		rc = sc_ds_write(&work, call, err);
 	if (rc == 0 && chores)

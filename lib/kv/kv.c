@@ -344,6 +344,36 @@ int sc_kv_write(struct sc_kv *kv, struct sc_kv_txn **ret_txn, struct sc_err *err
 	return begin(kv, 0, ret_txn, err);
 }
 
+void sc_kv_ahead(struct sc_kv_txn *txn, uint64_t bytes)
+{
+	static const char zeros[1 << 16];
+	mdb_filehandle_t fd;
+	uint64_t used, at, end;
+	struct stat file;
+	MDB_envinfo info;
+	MDB_stat st;
+
+	if (mdb_env_info(txn->kv->env, &info) || mdb_env_stat(txn->kv->env, &st) ||
+	    mdb_env_get_fd(txn->kv->env, &fd) || fstat(fd, &file) < 0)
+		return;
+	used = (uint64_t)(info.me_last_pgno + 1) * st.ms_psize;
+	at = (uint64_t)file.st_size;
+	end = used + bytes;
+	if (end > info.me_mapsize)
+		end = info.me_mapsize;
+	/* in steps; never below the end of the file, where another's pages may be */
+	if (at < used || at > used + bytes / 2)
+		return;
+	while (at < end) {
+		size_t len = end - at < sizeof(zeros) ? (size_t)(end - at) : sizeof(zeros);
+		ssize_t n = sc_sys_pwrite(fd, zeros, len, (off_t)at);
+
+		if (n <= 0)
+			return;
+		at += (uint64_t)n;
+	}
+}
+
 int sc_kv_commit(struct sc_kv_txn **txn, struct sc_err *err)
 {
 	struct sc_kv_txn *t = *txn;

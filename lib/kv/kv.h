@@ -59,6 +59,10 @@ void sc_kv_readers(struct sc_kv *kv, int (*each)(void *arg, const char *line), v
 
 int sc_kv_read(struct sc_kv *kv, struct sc_kv_txn **ret_txn, struct sc_err *err);
 int sc_kv_write(struct sc_kv *kv, struct sc_kv_txn **ret_txn, struct sc_err *err);
+/* Inside a write transaction: zeros behind what is used, up to BYTES, so that commits need not make
+ * the file longer (a sync of a file that grew costs a second flush). A failure is none: the disk
+ * is asked again by the commit. */
+void sc_kv_ahead(struct sc_kv_txn *txn, uint64_t bytes);
 /* sets *txn to NULL, also on failure */
 int sc_kv_commit(struct sc_kv_txn **txn, struct sc_err *err);
 /* accepts NULL; ends read transactions too */

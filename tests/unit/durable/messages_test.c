@@ -112,28 +112,35 @@ static const char *events(const char *payload, size_t len, bool base64, bool end
 	"event: control\ndata:{\"streamNextOffset\":\"0000000000000000_0000000000000012\"" REST \
 	"}\n\n"
 
+/* events() makes its text anew: once a check. */
+#define CHECK_STR_ONCE(CALL, WANT) \
+	do { \
+		const char *text_ = (CALL); \
+		CHECK_STR(text_, WANT); \
+	} while (0)
+
 TEST(batches_become_events)
 {
-	CHECK_STR(events("line1", 5, false, false, true),
-		  "event: data\ndata:line1\n\n" CONTROL(
-			  ",\"streamCursor\":\"77\",\"upToDate\":true"));
-	CHECK_STR(events("a\nb\r\nc\rd", 8, false, false, false),
-		  "event: data\ndata:a\ndata:b\ndata:c\ndata:d\n\n" CONTROL(
-			  ",\"streamCursor\":\"77\""));
-	CHECK_STR(events("\r\r\n\n", 4, false, true, true),
-		  "event: data\ndata:\ndata:\ndata:\ndata:\n\n" CONTROL(
-			  ",\"upToDate\":true,\"streamClosed\":true"));
-	CHECK_STR(events(" x\n  y\n ", 8, false, true, true),
-		  "event: data\ndata:  x\ndata:   y\ndata:  \n\n" CONTROL(
-			  ",\"upToDate\":true,\"streamClosed\":true"));
-	CHECK_STR(
+	CHECK_STR_ONCE(events("line1", 5, false, false, true),
+		       "event: data\ndata:line1\n\n" CONTROL(
+			       ",\"streamCursor\":\"77\",\"upToDate\":true"));
+	CHECK_STR_ONCE(events("a\nb\r\nc\rd", 8, false, false, false),
+		       "event: data\ndata:a\ndata:b\ndata:c\ndata:d\n\n" CONTROL(
+			       ",\"streamCursor\":\"77\""));
+	CHECK_STR_ONCE(events("\r\r\n\n", 4, false, true, true),
+		       "event: data\ndata:\ndata:\ndata:\ndata:\n\n" CONTROL(
+			       ",\"upToDate\":true,\"streamClosed\":true"));
+	CHECK_STR_ONCE(events(" x\n  y\n ", 8, false, true, true),
+		       "event: data\ndata:  x\ndata:   y\ndata:  \n\n" CONTROL(
+			       ",\"upToDate\":true,\"streamClosed\":true"));
+	CHECK_STR_ONCE(
 		events("\0\n\xff", 3, true, false, true),
 		"event: data\ndata:AAr/\n\n" CONTROL(",\"streamCursor\":\"77\",\"upToDate\":true"));
-	CHECK_STR(events("x\n\nevent: control\ndata:{}", 25, false, false, true),
-		  "event: data\ndata:x\ndata:\ndata:event: control\ndata:data:{}\n\n" CONTROL(
-			  ",\"streamCursor\":\"77\",\"upToDate\":true"));
-	CHECK_STR(events(NULL, 0, false, false, true),
-		  CONTROL(",\"streamCursor\":\"77\",\"upToDate\":true"));
+	CHECK_STR_ONCE(events("x\n\nevent: control\ndata:{}", 25, false, false, true),
+		       "event: data\ndata:x\ndata:\ndata:event: control\ndata:data:{}\n\n" CONTROL(
+			       ",\"streamCursor\":\"77\",\"upToDate\":true"));
+	CHECK_STR_ONCE(events(NULL, 0, false, false, true),
+		       CONTROL(",\"streamCursor\":\"77\",\"upToDate\":true"));
 }
 
 /* A payload of line ends costs as much as any other. */
