@@ -51,10 +51,15 @@ enum sc_ds_step sc_ds_conn_handshake(struct sc_ds_conn *conn)
 	return rc == 0 ? SC_DS_GO_ON : SC_DS_END;
 }
 
-/* How long LEN bytes may take, at the least rate that is borne. */
+/* How long LEN bytes may take, at the least rate that is borne; a body longer than any may be is
+ * refused, whatever it declares. */
 static int64_t patience_us(const struct sc_ds_conn *conn, uint64_t len)
 {
-	return conn->shard->http->o.idle_ms * 1000 + (int64_t)(len / BODY_RATE) * 1000000;
+	const struct sc_ds_http_options *o = &conn->shard->http->o;
+
+	if (len > o->body_max)
+		len = o->body_max;
+	return o->idle_ms * 1000 + (int64_t)(len / BODY_RATE) * 1000000;
 }
 
 static void set_method(struct sc_ds_conn *conn, struct sc_span method)
