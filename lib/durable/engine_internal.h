@@ -5,8 +5,8 @@
  *           stack; its entries come from the engine's pool.
  * Units     as in durable/engine.h.
  * Errors    negative codes end the whole transaction.
- * Safety    a work and what hangs on it belong to the writer's thread. Locks: ds->lock (queue, loads,
- *           numbers), each shelf's own, ds->access_lock; never two at a time.
+ * Safety    a work and what hangs on it belong to the writer's thread. Locks: ds->lock (queue,
+ *           loads, numbers), each shelf's own, ds->access_lock; never two at a time.
  * Source    durable-streams 16 to 19; the tables below.
  */
 #ifndef SC_DURABLE_ENGINE_INTERNAL_H

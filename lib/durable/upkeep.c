@@ -154,8 +154,8 @@ static int delete_trimmed(struct sc_ds_work *work, uint64_t sid, unsigned *max,
 	return rc < 0 ? rc : delete_rows(work, SC_DS_RUNS, sid, end, max, err);
 }
 
-/* One row of deletes, as far as *MAX goes. A source's turn comes when this row is done with, so that
- * a chain of forks is walked once. */
+/* One row of deletes, as far as *MAX goes. A source's turn comes when this row is done with, so
+ * that a chain of forks is walked once. */
 static int delete_one(struct sc_ds_work *work, const struct sc_ds_key *key, bool trimmed,
 		      unsigned *max, struct sc_err *err)
 {

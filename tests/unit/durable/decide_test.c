@@ -117,99 +117,90 @@ static struct sc_ds_stream *stream(int kind)
 }
 
 /* The producer p is known at epoch 3, seq 7. */
+static const struct {
+	int stream;
+	const char *words, *body, *answer;
+	bool stored;
+} posts[] = {
+	/* the stream first, whatever the headers say */
+	{ ABSENT, "pid=", "", "404", false },
+	{ EXPIRED, "pid=p", "", "404", false },
+	{ GONE, "pid=", "", "410", false },
+	/* then the producer's headers */
+	{ CLOSED, "pid=p", "", "400", false },
+	{ CLOSED, "pid=p pe=1", "", "400", false },
+	{ OPEN, "pe=1 ps=1 type=text/plain", "x", "400", false },
+	{ OPEN, "pid= pe=1 ps=1 type=text/plain", "x", "400", false },
+	{ OPEN, "pid=p pe= ps=1 type=text/plain", "x", "400", false },
+	{ OPEN, "pid=p pe=x ps=1 type=text/plain", "x", "400", false },
+	{ OPEN, "pid=p pe=3 ps=9007199254740992 type=text/plain", "x", "400", false },
+	/* then an empty body without a close, then a body without a type */
+	{ CLOSED, "", "", "400", false },
+	{ CLOSED, "closed=yes", "", "400", false },
+	{ CLOSED, "", "x", "400", false },
+	{ CLOSED, "type=", "x", "400", false },
+	/* then the closed stream, before type, sequence and JSON */
+	{ CLOSED, "type=image/png", "x", "409 next=12 closed", false },
+	{ CLOSED_BY_P, "type=image/png pid=p pe=3 ps=8", "x", "204 next=12 closed epoch=3 seq=8",
+	  false },
+	{ CLOSED_BY_P, "type=text/plain pid=p pe=3 ps=9", "x", "409 next=12 closed", false },
+	{ CLOSED_BY_P, "type=text/plain pid=p pe=2 ps=0", "x", "409 next=12 closed", false },
+	{ CLOSED_BY_P, "type=text/plain pid=q pe=3 ps=8", "x", "409 next=12 closed", false },
+	{ CLOSED_BY_P, "type=text/plain closed=true pid=p pe=3 ps=8", "x",
+	  "204 next=12 closed epoch=3 seq=8", false },
+	{ CLOSED, "type=text/plain closed=true", "x", "409 next=12 closed", false },
+	/* then the type, before the producer */
+	{ OPEN, "type=image/png pid=p pe=1 ps=0", "x", "409", false },
+	/* section 6 */
+	{ OPEN, "type=text/plain pid=q pe=9 ps=0", "x", "200 next=17 epoch=9 seq=0", true },
+	{ OPEN, "type=text/plain pid=q pe=9 ps=4", "x", "409 expected=0/4", false },
+	{ OPEN, "type=text/plain pid=p pe=2 ps=8", "x", "403 epoch=3", false },
+	{ OPEN, "type=text/plain pid=p pe=4 ps=0", "x", "200 next=17 epoch=4 seq=0", true },
+	{ OPEN, "type=text/plain pid=p pe=4 ps=1", "x", "400", false },
+	{ OPEN, "type=text/plain pid=p pe=3 ps=7", "x", "204 next=12 epoch=3 seq=7", false },
+	{ OPEN, "type=text/plain pid=p pe=3 ps=2", "x", "204 next=12 epoch=3 seq=7", false },
+	{ OPEN, "type=text/plain pid=p pe=03 ps=008", "x", "200 next=17 epoch=3 seq=8", true },
+	{ OPEN, "type=text/plain pid=p pe=3 ps=9", "x", "409 expected=8/9", false },
+	/* a duplicate is one before Stream-Seq and JSON are looked at */
+	{ OPEN, "type=text/plain pid=p pe=3 ps=7 seq=1", "x", "204 next=12 epoch=3 seq=7", false },
+	{ JSON, "type=application/json pid=p pe=3 ps=7", "{", "204 next=12 epoch=3 seq=7", false },
+	/* Stream-Seq, bytewise */
+	{ OPEN, "type=text/plain seq=5", "x", "409", false },
+	{ OPEN, "type=text/plain seq=10", "x", "409", false },
+	{ OPEN, "type=text/plain seq=50", "x", "204 next=17", true },
+	{ OPEN, "type=text/plain seq=6", "x", "204 next=17", true },
+	{ OPEN, "type=text/plain seq=", "x", "204 next=17", true },
+	{ JSON, "type=application/json seq=4", "{", "409", false },
+	/* JSON */
+	{ JSON, "type=application/json", "{", "400", false },
+	{ JSON, "type=application/json", "[]", "400", false },
+	{ JSON, "type=application/json pid=p pe=3 ps=8", "[]", "400", false },
+	{ JSON, "type=APPLICATION/JSON;x", "[1,22]", "204 next=23", true },
+	/* success */
+	{ OPEN, "type=text/plain", "x", "204 next=17", true },
+	{ OPEN, "type=text/plain closed=TRUE", "x", "204 next=17 closed", true },
+	{ OPEN, "type=text/plain closed=true pid=p pe=3 ps=8", "x",
+	  "200 next=17 closed epoch=3 seq=8", true },
+	{ OPEN, "type=text/plain closed=1", "x", "204 next=17", true },
+	/* closing alone */
+	{ OPEN, "closed=true", "", "204 next=12 closed", true },
+	{ OPEN, "closed=true type=image/png seq=1", "", "204 next=12 closed", true },
+	{ CLOSED, "closed=true", "", "204 next=12 closed", false },
+	{ CLOSED, "closed=true pid=p pe=3 ps=8", "", "409 next=12 closed", false },
+	{ CLOSED_BY_P, "closed=true pid=p pe=3 ps=8", "", "204 next=12 closed epoch=3 seq=8",
+	  false },
+	{ OPEN, "closed=true pid=p pe=3 ps=8", "", "204 next=12 closed epoch=3 seq=8", true },
+	{ OPEN, "closed=true pid=p pe=3 ps=7", "", "204 next=12 epoch=3 seq=7", false },
+	{ OPEN, "closed=true pid=p pe=3 ps=9", "", "409 expected=8/9", false },
+	{ OPEN, "closed=true pid=p pe=2 ps=0", "", "403 epoch=3", false },
+};
+
 TEST(posts_are_decided_in_order)
 {
-	static const struct {
-		int stream;
-		const char *words, *body, *answer;
-		bool stored;
-	} rows[] = {
-		/* the stream first, whatever the headers say */
-		{ ABSENT, "pid=", "", "404", false },
-		{ EXPIRED, "pid=p", "", "404", false },
-		{ GONE, "pid=", "", "410", false },
-		/* then the producer's headers */
-		{ CLOSED, "pid=p", "", "400", false },
-		{ CLOSED, "pid=p pe=1", "", "400", false },
-		{ OPEN, "pe=1 ps=1 type=text/plain", "x", "400", false },
-		{ OPEN, "pid= pe=1 ps=1 type=text/plain", "x", "400", false },
-		{ OPEN, "pid=p pe= ps=1 type=text/plain", "x", "400", false },
-		{ OPEN, "pid=p pe=x ps=1 type=text/plain", "x", "400", false },
-		{ OPEN, "pid=p pe=3 ps=9007199254740992 type=text/plain", "x", "400", false },
-		/* then an empty body without a close, then a body without a type */
-		{ CLOSED, "", "", "400", false },
-		{ CLOSED, "closed=yes", "", "400", false },
-		{ CLOSED, "", "x", "400", false },
-		{ CLOSED, "type=", "x", "400", false },
-		/* then the closed stream, before type, sequence and JSON */
-		{ CLOSED, "type=image/png", "x", "409 next=12 closed", false },
-		{ CLOSED_BY_P, "type=image/png pid=p pe=3 ps=8", "x",
-		  "204 next=12 closed epoch=3 seq=8", false },
-		{ CLOSED_BY_P, "type=text/plain pid=p pe=3 ps=9", "x", "409 next=12 closed",
-		  false },
-		{ CLOSED_BY_P, "type=text/plain pid=p pe=2 ps=0", "x", "409 next=12 closed",
-		  false },
-		{ CLOSED_BY_P, "type=text/plain pid=q pe=3 ps=8", "x", "409 next=12 closed",
-		  false },
-		{ CLOSED_BY_P, "type=text/plain closed=true pid=p pe=3 ps=8", "x",
-		  "204 next=12 closed epoch=3 seq=8", false },
-		{ CLOSED, "type=text/plain closed=true", "x", "409 next=12 closed", false },
-		/* then the type, before the producer */
-		{ OPEN, "type=image/png pid=p pe=1 ps=0", "x", "409", false },
-		/* section 6 */
-		{ OPEN, "type=text/plain pid=q pe=9 ps=0", "x", "200 next=17 epoch=9 seq=0", true },
-		{ OPEN, "type=text/plain pid=q pe=9 ps=4", "x", "409 expected=0/4", false },
-		{ OPEN, "type=text/plain pid=p pe=2 ps=8", "x", "403 epoch=3", false },
-		{ OPEN, "type=text/plain pid=p pe=4 ps=0", "x", "200 next=17 epoch=4 seq=0", true },
-		{ OPEN, "type=text/plain pid=p pe=4 ps=1", "x", "400", false },
-		{ OPEN, "type=text/plain pid=p pe=3 ps=7", "x", "204 next=12 epoch=3 seq=7",
-		  false },
-		{ OPEN, "type=text/plain pid=p pe=3 ps=2", "x", "204 next=12 epoch=3 seq=7",
-		  false },
-		{ OPEN, "type=text/plain pid=p pe=03 ps=008", "x", "200 next=17 epoch=3 seq=8",
-		  true },
-		{ OPEN, "type=text/plain pid=p pe=3 ps=9", "x", "409 expected=8/9", false },
-		/* a duplicate is one before Stream-Seq and JSON are looked at */
-		{ OPEN, "type=text/plain pid=p pe=3 ps=7 seq=1", "x", "204 next=12 epoch=3 seq=7",
-		  false },
-		{ JSON, "type=application/json pid=p pe=3 ps=7", "{", "204 next=12 epoch=3 seq=7",
-		  false },
-		/* Stream-Seq, bytewise */
-		{ OPEN, "type=text/plain seq=5", "x", "409", false },
-		{ OPEN, "type=text/plain seq=10", "x", "409", false },
-		{ OPEN, "type=text/plain seq=50", "x", "204 next=17", true },
-		{ OPEN, "type=text/plain seq=6", "x", "204 next=17", true },
-		{ OPEN, "type=text/plain seq=", "x", "204 next=17", true },
-		{ JSON, "type=application/json seq=4", "{", "409", false },
-		/* JSON */
-		{ JSON, "type=application/json", "{", "400", false },
-		{ JSON, "type=application/json", "[]", "400", false },
-		{ JSON, "type=application/json pid=p pe=3 ps=8", "[]", "400", false },
-		{ JSON, "type=APPLICATION/JSON;x", "[1,22]", "204 next=23", true },
-		/* success */
-		{ OPEN, "type=text/plain", "x", "204 next=17", true },
-		{ OPEN, "type=text/plain closed=TRUE", "x", "204 next=17 closed", true },
-		{ OPEN, "type=text/plain closed=true pid=p pe=3 ps=8", "x",
-		  "200 next=17 closed epoch=3 seq=8", true },
-		{ OPEN, "type=text/plain closed=1", "x", "204 next=17", true },
-		/* closing alone */
-		{ OPEN, "closed=true", "", "204 next=12 closed", true },
-		{ OPEN, "closed=true type=image/png seq=1", "", "204 next=12 closed", true },
-		{ CLOSED, "closed=true", "", "204 next=12 closed", false },
-		{ CLOSED, "closed=true pid=p pe=3 ps=8", "", "409 next=12 closed", false },
-		{ CLOSED_BY_P, "closed=true pid=p pe=3 ps=8", "",
-		  "204 next=12 closed epoch=3 seq=8", false },
-		{ OPEN, "closed=true pid=p pe=3 ps=8", "", "204 next=12 closed epoch=3 seq=8",
-		  true },
-		{ OPEN, "closed=true pid=p pe=3 ps=7", "", "204 next=12 epoch=3 seq=7", false },
-		{ OPEN, "closed=true pid=p pe=3 ps=9", "", "409 expected=8/9", false },
-		{ OPEN, "closed=true pid=p pe=2 ps=0", "", "403 epoch=3", false },
-	};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		struct sc_ds_request r = request(rows[i].words, rows[i].body);
+	for (size_t i = 0; i < sizeof(posts) / sizeof(*posts); i++) {
+		struct sc_ds_request r = request(posts[i].words, posts[i].body);
 		struct sc_ds_producer known = { 3, 7 };
-		struct sc_ds_stream *s = stream(rows[i].stream), before;
+		struct sc_ds_stream *s = stream(posts[i].stream), before;
 		struct sc_ds_append append;
 		struct sc_ds_answer answer;
 		struct sc_span id;
@@ -220,17 +211,17 @@ TEST(posts_are_decided_in_order)
 			memcpy(&before, s, sizeof(before));
 		sc_ds_answer_init(&answer);
 		sc_ds_append_decide(&r, s, asked ? &known : NULL, NULL, NOW, &append, &answer);
-		if (append.store != rows[i].stored)
-			FAIL("row %zu (%s): stored", i, rows[i].words);
-		if (strcmp(told(&answer), rows[i].answer))
-			FAIL("row %zu (%s): %s, not %s", i, rows[i].words, told(&answer),
-			     rows[i].answer);
+		if (append.store != posts[i].stored)
+			FAIL("row %zu (%s): stored", i, posts[i].words);
+		if (strcmp(told(&answer), posts[i].answer))
+			FAIL("row %zu (%s): %s, not %s", i, posts[i].words, told(&answer),
+			     posts[i].answer);
 		if (!append.store && s && memcmp(&before, s, sizeof(before)))
 			FAIL("row %zu (%s): a refused request changed the stream", i,
-			     rows[i].words);
+			     posts[i].words);
 		if (!append.store && append.has_producer)
 			FAIL("row %zu (%s): a refused request moved the producer", i,
-			     rows[i].words);
+			     posts[i].words);
 	}
 }
 

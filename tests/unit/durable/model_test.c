@@ -6,7 +6,7 @@
  * child process runs it against the engine until a crash point, where it ends without closing
  * anything; the next one replays the oracle, opens the store again, and goes on. At some crash
  * points a write is in flight: then the store must be as if it had happened whole, or not at all.
- * The clock is the test's. After each operation the answer is compared, and now and then everything.
+ * The clock is the test's. After each operation the answer is compared, now and then everything.
  * SC_DS_SEEDS=N runs N more sequences with random seeds (they are printed); SC_DS_SEED=N that one.
  */
 #include <errno.h>

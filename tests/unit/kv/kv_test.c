@@ -3,6 +3,7 @@
  * says. Method: an environment in a temporary folder; children for the lock, one killed while it
  * holds it.
  */
+#include <errno.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -211,6 +212,87 @@ TEST(kv_the_lock_file_has_no_hole)
 	snprintf(lock, sizeof(lock), "%s-lock", path);
 	CHECK(stat(lock, &st) == 0);
 	CHECK(st.st_size > 0 && st.st_blocks * 512 >= st.st_size);
+	sc_kv_close(kv);
+	gone();
+}
+
+TEST(kv_reserved_room_is_the_value)
+{
+	struct sc_err err = { 0 };
+	struct sc_kv *kv = NULL;
+	struct sc_kv_txn *txn = NULL;
+	struct sc_span value;
+	char *data;
+
+	fresh();
+	CHECK_OK(sc_kv_open(path, &options, &kv, &err), &err);
+	CHECK_OK(sc_kv_write(kv, &txn, &err), &err);
+	CHECK_OK(sc_kv_reserve(txn, NAMES, SC_SPAN("big"), 100000, &data, &err), &err);
+	memset(data, 'x', 100000);
+	CHECK_OK(sc_kv_commit(&txn, &err), &err);
+	CHECK_OK(sc_kv_read(kv, &txn, &err), &err);
+	CHECK_INT(sc_kv_get(txn, NAMES, SC_SPAN("big"), &value, &err), 1);
+	CHECK(value.len == 100000 && value.data[0] == 'x' && value.data[99999] == 'x');
+	sc_kv_abort(&txn);
+	sc_kv_close(kv);
+	gone();
+}
+
+/* Zeros ahead: the file is long enough for what comes, and nothing that is used is touched. */
+TEST(kv_zeros_ahead_change_nothing_but_the_size)
+{
+	struct sc_err err = { 0 };
+	struct sc_kv *kv = NULL;
+	struct sc_kv_txn *txn = NULL;
+	struct sc_kv_stat before, after;
+	struct sc_span value;
+
+	fresh();
+	CHECK_OK(sc_kv_open(path, &options, &kv, &err), &err);
+	put_number(kv, 1, "one");
+	CHECK_OK(sc_kv_write(kv, &txn, &err), &err);
+	sc_kv_ahead(txn, 1 << 20);
+	CHECK_OK(sc_kv_commit(&txn, &err), &err);
+	CHECK_OK(sc_kv_stat(kv, &before, &err), &err);
+	CHECK_INT(before.file_bytes, before.used_bytes + (1 << 20));
+	for (uint64_t n = 2; n < 20; n++) {
+		put_number(kv, n, "more");
+		CHECK_OK(sc_kv_write(kv, &txn, &err), &err);
+		sc_kv_ahead(txn, 1 << 20);
+		CHECK_OK(sc_kv_commit(&txn, &err), &err);
+	}
+	CHECK_OK(sc_kv_stat(kv, &after, &err), &err);
+	CHECK_INT(after.file_bytes, before.file_bytes); /* in steps */
+	sc_kv_close(kv);
+	kv = NULL;
+	CHECK_OK(sc_kv_open(path, &options, &kv, &err), &err);
+	CHECK_OK(sc_kv_read(kv, &txn, &err), &err);
+	CHECK_INT(sc_kv_get(txn, NUMBERS, number(&(uint64_t){ 1 }), &value, &err), 1);
+	CHECK_SPAN(value, "one");
+	CHECK_INT(sc_kv_get(txn, NUMBERS, number(&(uint64_t){ 19 }), &value, &err), 1);
+	sc_kv_abort(&txn);
+	sc_kv_close(kv);
+	gone();
+}
+
+/* A full map is told apart, and what is called something else than an index is not to be rebuilt. */
+TEST(kv_a_full_map_is_enospc)
+{
+	struct sc_kv_options small = options;
+	struct sc_err err = { 0 };
+	struct sc_kv *kv = NULL;
+	struct sc_kv_txn *txn = NULL;
+	char *data;
+
+	small.size_max = 1 << 20;
+	small.kind = "store";
+	fresh();
+	CHECK_OK(sc_kv_open(path, &small, &kv, &err), &err);
+	CHECK_OK(sc_kv_write(kv, &txn, &err), &err);
+	CHECK_INT(sc_kv_reserve(txn, NAMES, SC_SPAN("big"), 2 << 20, &data, &err), SC_E_IO);
+	CHECK_INT(err.errnum, ENOSPC);
+	CHECK(!strncmp(err.object, "store '", 7));
+	sc_kv_abort(&txn);
 	sc_kv_close(kv);
 	gone();
 }
