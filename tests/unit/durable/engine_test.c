@@ -310,6 +310,38 @@ TEST(a_fork_keeps_what_its_source_trims_and_deletes)
 	end();
 }
 
+/* What only a fork showed goes when the fork trims it too, or goes itself. */
+TEST(trimmed_data_of_a_source_goes_with_its_last_reader)
+{
+	begin(&quiet);
+	CHECK_INT(put("/s"), 201);
+	CHECK_INT(post("/s", "one"), 204);
+	CHECK_INT(post("/s", "two"), 204);
+	CHECK_INT(post("/s", "three"), 204);
+	CHECK_INT(fork_of("/f", "/s", NULL), 201);
+	CHECK_INT(fork_of("/g", "/s", "0000000000000000_0000000000000007"), 201);
+	CHECK_INT(trim("/s", 14), 204);
+	CHECK_OK(sc_ds_upkeep(ds, &err), &err);
+	CHECK_INT(verified().messages, 3);
+	CHECK_INT(trim("/f", 14), 204);
+	CHECK_OK(sc_ds_upkeep(ds, &err), &err);
+	CHECK_INT(verified().messages, 3); /* /g shows the first one */
+	CHECK_STR(get("/g", "-1"), "200 one");
+	CHECK_INT(ask(request(SC_DS_DELETE, "/g", ""), NULL), 204);
+	CHECK_OK(sc_ds_upkeep(ds, &err), &err);
+	CHECK_INT(verified().messages, 1);
+	CHECK_STR(get("/f", "-1"), "200 three");
+	CHECK_INT(fork_of("/h", "/f", NULL), 201);
+	CHECK_INT(trim("/s", 23), 204);
+	CHECK_INT(trim("/h", 23), 204);
+	CHECK_OK(sc_ds_upkeep(ds, &err), &err);
+	CHECK_INT(verified().messages, 1);
+	CHECK_INT(trim("/f", 23), 204);
+	CHECK_OK(sc_ds_upkeep(ds, &err), &err);
+	CHECK_INT(verified().messages, 0);
+	end();
+}
+
 /* Runs that a trim has made free really go. */
 TEST(trimmed_data_is_deleted)
 {
@@ -478,6 +510,43 @@ TEST(a_stream_with_a_reader_does_not_expire)
 	advance(1);
 	CHECK_OK(sc_ds_upkeep(ds, &err), &err);
 	CHECK_INT(head("/a"), 404);
+	sc_ds_answer_done(&a);
+	end();
+}
+
+/* Nobody asks: the writer looks when something is due, and deletes what is left of it. */
+TEST(the_background_ends_waits_and_deletes)
+{
+	static struct waiting w;
+	struct sc_ds_settings set = { .size_max = 64u << 20 };
+	struct sc_ds_call call = request(SC_DS_PUT, "/a", "x");
+	char expires[SC_DS_TIME_TEXT];
+	struct sc_ds_reader reader;
+	struct sc_ds_request r;
+	struct sc_ds_answer a;
+	struct sc_ds_stats stats = { .delete_backlog = 1 };
+
+	begin(&set);
+	sc_clock_set(NULL, NULL);
+	memset(&w, 0, sizeof(w));
+	sc_ds_answer_init(&a);
+	sc_ds_time_format(sc_wall_us() + 2000000, expires);
+	call.request.expires_at = sc_span_str(expires);
+	CHECK_INT(ask(call, NULL), 201);
+	reader = poll_at_tail("/a", &r, &a);
+	w.waiter = (struct sc_ds_waiter){ .woken = woken, .arg = &w };
+	CHECK_INT(sc_ds_wait(ds, &reader, &w.waiter, &err), 0);
+	until(&w.woken, 1);
+	CHECK_INT(atomic_load(&w.why), SC_DS_WOKEN_GONE);
+	CHECK_OK(sc_ds_read(ds, &r, &reader, false, &a, &err), &err);
+	CHECK_INT(a.status, 404);
+	for (int i = 0; i < 5000 && stats.delete_backlog; i++) {
+		usleep(1000);
+		CHECK_OK(sc_ds_stats(ds, &stats, &err), &err);
+	}
+	CHECK_INT(stats.delete_backlog, 0);
+	CHECK_INT(stats.expired, 1);
+	CHECK_INT(verified().messages, 0);
 	sc_ds_answer_done(&a);
 	end();
 }

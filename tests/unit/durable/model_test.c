@@ -10,6 +10,7 @@
  * SC_DS_SEEDS=N runs N more sequences with random seeds (they are printed); SC_DS_SEED=N that one.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -57,6 +58,7 @@ struct op {
 	bool in_flight;
 	unsigned delay_us;
 	bool spell_zero;
+	bool keep; /* a write: handed over with the next one */
 };
 
 static struct o_message random_message(bool json)
@@ -177,6 +179,7 @@ static struct op random_op(struct oracle *o)
 	unsigned what = roll(1000);
 
 	op.spell_zero = roll(2);
+	op.keep = roll(4);
 	if (what < 160) {
 		op.kind = PUT;
 		random_put(o, &op);
@@ -345,6 +348,41 @@ static void check_answer(const char *what, const struct sc_ds_answer *got,
 	if ((want->expected != NONE) != got->has_expected ||
 	    (want->expected != NONE && got->expected != (uint64_t)want->expected))
 		WRONG("%s: expected seq %d, not %d", what, (int)got->expected, want->expected);
+}
+
+/* Writes are handed over in bunches, so that several of one stream meet in one transaction. */
+static struct bunched {
+	struct sc_ds_call call;
+	struct spelled spelled;
+	struct o_answer want;
+	struct o_post post; /* what the call borrows */
+	const char *what;
+} bunch[8];
+static int bunched;
+static atomic_int answered;
+
+static void count_answer(struct sc_ds_call *c)
+{
+	(void)c;
+	atomic_fetch_add(&answered, 1);
+}
+
+static void drain(void)
+{
+	atomic_store(&answered, 0);
+	for (int i = 0; i < bunched; i++) {
+		bunch[i].call.done = count_answer;
+		sc_ds_answer_init(&bunch[i].call.answer);
+		if (sc_ds_submit(ds, &bunch[i].call))
+			WRONG("a call was refused");
+	}
+	while (atomic_load(&answered) < bunched)
+		sched_yield();
+	for (int i = 0; i < bunched; i++) {
+		check_answer(bunch[i].what, &bunch[i].call.answer, &bunch[i].want);
+		sc_ds_answer_done(&bunch[i].call.answer);
+	}
+	bunched = 0;
 }
 
 static void call(const char *what, struct sc_ds_call *c, const struct o_answer *want)
@@ -574,20 +612,22 @@ static void settle_crash(struct oracle *o, const struct op *op, struct shared *s
 
 static void do_write(struct oracle *o, const struct op *op, bool engine)
 {
+	struct bunched *b = &bunch[bunched];
 	struct sc_ds_call c = { .op = SC_DS_OP_REQUEST };
-	struct spelled sp;
 	struct o_answer want;
 
+	b->post = op->post;
 	switch (op->kind) {
 	case PUT:
 		want = o_put(o, &op->put);
 		if (want.status == -1)
 			return;
-		spell_put(&op->put, op->spell_zero && op->put.config.from != NONE, &sp, &c.request);
+		spell_put(&op->put, op->spell_zero && op->put.config.from != NONE, &b->spelled,
+			  &c.request);
 		break;
 	case POST:
 		want = o_post(o, &op->post);
-		spell_post(&op->post, &sp, &c.request);
+		spell_post(&b->post, &b->spelled, &c.request);
 		break;
 	case DELETE:
 		want = o_delete(o, op->path);
@@ -606,8 +646,14 @@ static void do_write(struct oracle *o, const struct op *op, bool engine)
 		c.op = SC_DS_OP_SEAL;
 		c.request.path = sc_span_str(o_groups[op->group]);
 	}
-	if (engine)
-		call(op->kind == PUT ? "put" : op->kind == POST ? "post" : "write", &c, &want);
+	if (!engine)
+		return;
+	b->call = c;
+	b->want = want;
+	b->what = op->kind == PUT ? "put" : op->kind == POST ? "post" : "write";
+	bunched++;
+	if (bunched == (int)(sizeof(bunch) / sizeof(*bunch)) || !op->keep)
+		drain();
 }
 
 /* One operation, on the oracle and (not while replaying) on the engine. */
@@ -617,6 +663,8 @@ static void step(struct oracle *o, struct shared *sh, int index, bool engine)
 	struct sc_err err = { 0 };
 
 	op_now = index;
+	if (engine && (op.kind >= READ))
+		drain();
 	switch (op.kind) {
 	case READ:
 		do_read(o, &op, engine);
@@ -675,10 +723,11 @@ static void run_on(struct shared *sh, uint64_t seed)
 		if (i == start - 1 || (i == 0 && start == 0))
 			open_ds();
 		step(&o, sh, i, i >= start);
-		if (i >= start)
+		if (i >= start && !bunched)
 			sh->done = i + 1;
 	}
 	op_now = OPS;
+	drain();
 	compare(&o, true);
 	sc_ds_close(ds);
 	_exit(0);

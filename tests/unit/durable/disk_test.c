@@ -1,0 +1,224 @@
+/*
+ * disk_test: a disk that fails under the store: a sync, a write, a full disk.
+ *
+ * Method: this program's own fdatasync, pwrite and writev stand before the C library's, also for
+ * LMDB, and fail when they are told to: the Nth call from now on, once or for good. Whatever fails,
+ * what was acknowledged is there after the store is opened again, and nothing else is.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "../check.h"
+#include "durable/engine.h"
+
+static atomic_int left, errnum, syncs_only, fired;
+
+/* Whether this call fails. */
+static bool fails(bool sync)
+{
+	if (!atomic_load(&errnum) || (atomic_load(&syncs_only) && !sync))
+		return false;
+	if (atomic_fetch_sub(&left, 1) > 1)
+		return false;
+	atomic_fetch_add(&fired, 1);
+	errno = atomic_load(&errnum);
+	return true;
+}
+
+int fdatasync(int fd)
+{
+	return fails(true) ? -1 : (int)syscall(SYS_fdatasync, fd);
+}
+
+ssize_t pwrite(int fd, const void *data, size_t len, off_t at)
+{
+	return fails(false) ? -1 : syscall(SYS_pwrite64, fd, data, len, at);
+}
+
+ssize_t writev(int fd, const struct iovec *parts, int count)
+{
+	return fails(false) ? -1 : syscall(SYS_writev, fd, parts, count);
+}
+
+static char folder[256];
+static struct sc_ds *ds;
+static struct sc_err err;
+static atomic_int troubles;
+
+static void trouble(void *arg, const struct sc_err *e)
+{
+	(void)arg;
+	(void)e;
+	atomic_fetch_add(&troubles, 1);
+}
+
+static void reopen(void)
+{
+	const struct sc_ds_settings set = {
+		.size_max = 64u << 20,
+		.sweep_ms = -1,
+		.repair_ms = -1,
+		.trouble = trouble,
+	};
+
+	sc_ds_close(ds);
+	ds = NULL;
+	CHECK_OK(sc_ds_open(folder, &set, &ds, &err), &err);
+}
+
+static int ask(enum sc_ds_method method, const char *path, const char *body, bool closed)
+{
+	struct sc_ds_call call = {
+		.request = {
+			.method = method,
+			.path = sc_span_str(path),
+			.content_type = SC_SPAN("text/plain"),
+			.body = sc_span_str(body),
+		},
+	};
+
+	if (closed)
+		call.request.closed = SC_SPAN("true");
+	sc_ds_answer_init(&call.answer);
+	sc_ds_call(ds, &call);
+	sc_ds_answer_done(&call.answer);
+	return call.answer.status;
+}
+
+static void begin(void)
+{
+	const char *tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : getenv("TMPDIR");
+
+	memset(&err, 0, sizeof(err));
+	atomic_store(&errnum, 0);
+	atomic_store(&fired, 0);
+	atomic_store(&troubles, 0);
+	snprintf(folder, sizeof(folder), "%s/sc-disk.XXXXXX", tmp ? tmp : "/tmp");
+	CHECK(mkdtemp(folder) != NULL);
+	reopen();
+	CHECK_INT(ask(SC_DS_PUT, "/a", "", false), 201);
+	CHECK_INT(ask(SC_DS_POST, "/a", "one", false), 204);
+}
+
+static void end(void)
+{
+	char path[300];
+
+	sc_ds_close(ds);
+	ds = NULL;
+	snprintf(path, sizeof(path), "%s/streams.mdb", folder);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/streams.mdb-lock", folder);
+	unlink(path);
+	CHECK_INT(rmdir(folder), 0);
+}
+
+static const char *content(void)
+{
+	static char text[256];
+	struct sc_ds_request r = { .method = SC_DS_GET, .path = SC_SPAN("/a") };
+	struct sc_ds_reader reader = { 0 };
+	struct sc_ds_answer a;
+
+	sc_ds_answer_init(&a);
+	text[0] = 0;
+	if (sc_ds_read(ds, &r, &reader, false, &a, &err) == 0 && a.status == 200)
+		snprintf(text, sizeof(text), "%.*s", (int)a.body.len,
+			 a.body.len ? a.body.data : "");
+	sc_ds_answer_done(&a);
+	return text;
+}
+
+static void told(void *arg, const char *what)
+{
+	(void)arg;
+	FAIL("verify: %s", what);
+}
+
+static void verified(void)
+{
+	struct sc_ds_verified v;
+
+	CHECK_OK(sc_ds_verify(ds, told, NULL, &v, &err), &err);
+}
+
+static void fail_at(int nth, int with, bool sync)
+{
+	atomic_store(&fired, 0);
+	atomic_store(&left, nth);
+	atomic_store(&syncs_only, sync);
+	atomic_store(&errnum, with);
+}
+
+/* After a failed sync nothing is known of the disk: no more writes, until it is opened again. */
+TEST(a_failed_sync_is_not_tried_again)
+{
+	struct sc_ds_stats stats;
+
+	begin();
+	fail_at(1, EIO, true);
+	CHECK_INT(ask(SC_DS_POST, "/a", "two", false), 503);
+	CHECK(atomic_load(&fired) > 0);
+	atomic_store(&errnum, 0);
+	CHECK_INT(ask(SC_DS_POST, "/a", "three", false), 503);
+	CHECK_INT(ask(SC_DS_DELETE, "/a", "", false), 503);
+	CHECK_STR(content(), "one");
+	CHECK_OK(sc_ds_stats(ds, &stats, &err), &err);
+	CHECK(stats.broken);
+	CHECK_INT(atomic_load(&troubles), 1);
+	reopen();
+	CHECK_STR(content(), "one");
+	CHECK_INT(ask(SC_DS_POST, "/a", "two", false), 204);
+	CHECK_STR(content(), "onetwo");
+	verified();
+	end();
+}
+
+/* A full disk passes: the write is a 503, and the next one may fit. */
+TEST(a_full_disk_passes)
+{
+	begin();
+	fail_at(1, ENOSPC, false);
+	CHECK_INT(ask(SC_DS_POST, "/a", "two", false), 503);
+	CHECK_INT(ask(SC_DS_POST, "/a", "two", true), 503);
+	CHECK_STR(content(), "one");
+	atomic_store(&errnum, 0);
+	CHECK_INT(ask(SC_DS_POST, "/a", "two", false), 204);
+	CHECK_STR(content(), "onetwo");
+	reopen();
+	CHECK_STR(content(), "onetwo");
+	verified();
+	end();
+}
+
+/* The Nth write or sync of a commit, for every N there is, fails for good. */
+TEST(any_write_may_fail)
+{
+	int nth = 0;
+
+	do {
+		char want[64] = "one";
+
+		begin();
+		fail_at(++nth, EIO, false);
+		if (ask(SC_DS_POST, "/a", "two", false) == 204)
+			strcat(want, "two");
+		if (ask(SC_DS_POST, "/a", "three", false) == 204)
+			strcat(want, "three");
+		atomic_store(&errnum, 0);
+		reopen();
+		/* what was answered 503 after its last write is there whole, or not at all */
+		if (strcmp(content(), want)) {
+			strcat(want, strstr(want, "two") ? "three" : "two");
+			CHECK_STR(content(), want);
+		}
+		verified();
+		CHECK_INT(ask(SC_DS_POST, "/a", "four", false), 204);
+		end();
+	} while (atomic_load(&fired) && nth < 100);
+	CHECK(nth > 4 && nth < 100);
+}
