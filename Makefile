@@ -20,7 +20,7 @@ endif
 
 # Rooms, lowest first: each may include only rooms before it (lib/README.md; `make check-rooms`).
 ROOMS := base json kv store log net durable wire cast serve client
-LIBS := -lmicrohttpd -ljq -llmdb -lzstd -lxxhash -lcurl -lssl -lcrypto -lz -lpthread -lm
+LIBS := -ljq -llmdb -lzstd -lxxhash -lcurl -lssl -lcrypto -lz -lpthread -lm
 
 CFLAGS ?= -O2 -g
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror

@@ -31,7 +31,7 @@ declare -A may=(
 )
 # Foreign headers, and the one room that may see each.
 declare -A owner=(
-	[jq.h]=json [jv.h]=json [lmdb.h]=kv [zstd.h]=log [xxhash.h]=log [zlib.h]=net [curl/curl.h]=store [microhttpd.h]=durable
+	[jq.h]=json [jv.h]=json [lmdb.h]=kv [zstd.h]=log [xxhash.h]=log [zlib.h]=net [curl/curl.h]=store
 )
 
 for folder in lib/*/; do
