@@ -7,7 +7,7 @@ from t_create import stamp
 from web import after, until
 from world import REFERENCE, test
 
-TTL_S = 2
+TTL_S = 3
 
 
 def touch_test(p, touch, lives, ttl=TTL_S):

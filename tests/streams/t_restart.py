@@ -85,7 +85,7 @@ def what_closed_a_stream_survives(p):
     both_ends(p, run)
 
 
-@test
+@test(ours=True)
 def lifetimes_survive(p):
     def run(q):
         s = q.text(b"one", fields={"Stream-TTL": "5"})
@@ -160,7 +160,7 @@ def a_new_life_is_new_after_a_restart(p):
     both_ends(p, run)
 
 
-@test
+@test(ours=True)
 def a_thousand_streams_survive(p):
     def run(q):
         with q.wire() as w:
