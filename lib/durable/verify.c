@@ -28,6 +28,14 @@ static void fault(struct check *c, uint64_t sid, const char *what)
 		c->fault(c->arg, text);
 }
 
+/* 1, 0, or 2: there, and damaged, which is told of the stream itself. */
+static int load(struct check *c, uint64_t sid, struct sc_ds_stream *ret_stream, struct sc_err *err)
+{
+	int rc = sc_ds_load_sid(c->txn, sid, ret_stream, err);
+
+	return rc == SC_E_DATA ? 2 : rc;
+}
+
 static int frames(struct check *c, uint64_t sid, struct sc_span run)
 {
 	struct sc_span message;
@@ -136,7 +144,7 @@ static int check_rows(struct check *c, const struct sc_ds_stream *s, struct sc_e
 	if (rc == 0)
 		fault(c, s->sid, "its source does not know of it");
 	if (rc >= 0)
-		rc = sc_ds_load_sid(c->txn, s->source_sid, &source, err);
+		rc = load(c, s->source_sid, &source, err);
 	if (rc == 0)
 		fault(c, s->sid, "its source is missing");
 	return rc < 0 ? rc : 0;
@@ -226,13 +234,14 @@ static int check_index(struct check *c, int table, struct sc_ds_key *key, struct
 {
 	uint64_t first = sc_ds_get_be64(key->data), sid = sc_ds_get_be64(key->data + 8);
 	struct sc_ds_stream stream;
-	int rc = sc_ds_load_sid(c->txn, sid, &stream, err);
+	int rc = load(c, sid, &stream, err);
 
 	if (rc < 0)
 		return rc;
-	if (table == SC_DS_EXPIRY && (rc == 0 || stream.indexed_us != sc_ds_key_time(key->data)))
+	if (table == SC_DS_EXPIRY &&
+	    (rc == 0 || (rc == 1 && stream.indexed_us != sc_ds_key_time(key->data))))
 		fault(c, sid, "the expiry index has it where it is not");
-	if (table == SC_DS_FORKS && (rc == 0 || stream.source_sid != first))
+	if (table == SC_DS_FORKS && (rc == 0 || (rc == 1 && stream.source_sid != first)))
 		fault(c, sid, "it is listed as a fork, and is none");
 	sc_ds_key2(key, first, sid + 1);
 	return 0;
@@ -243,7 +252,7 @@ static int check_path(struct check *c, struct sc_ds_key *key, struct sc_span val
 {
 	uint64_t sid = value.len == 8 ? sc_ds_get_be64(value.data) : 0;
 	struct sc_ds_stream stream;
-	int rc = sc_ds_load_sid(c->txn, sid, &stream, err);
+	int rc = load(c, sid, &stream, err);
 
 	if (rc == 0 || (rc == 1 && (stream.path.len != key->len + 1 ||
 				    memcmp(stream.path.data + 1, key->data, key->len))))
