@@ -16,10 +16,9 @@ static const struct sc_verb verbs[] = {
 
 static const struct sc_example examples[] = {
 	{ "Serve the folder at http://127.0.0.1:4437/v1/stream/", "sc-streams data/streams" },
-	{ "Make a stream, append to it, and follow it",
-	  "curl -X PUT -H 'Content-Type: application/json' localhost:4437/v1/stream/chat/1 && curl "
-	  "-H 'Content-Type: application/json' -d '{\"m\":1}' localhost:4437/v1/stream/chat/1 && "
-	  "curl -N 'localhost:4437/v1/stream/chat/1?offset=-1&live=sse'" },
+	{ "Append to a stream, and follow it",
+	  "curl -d hello -H 'Content-Type: text/plain' localhost:4437/v1/stream/a && curl -N "
+	  "'localhost:4437/v1/stream/a?offset=-1&live=sse'" },
 	{ "On every address, with TLS and tokens",
 	  "sc-streams --listen '*:443' --cert cert.pem --key key.pem --token-file tokens "
 	  "data/streams" },

@@ -17,7 +17,7 @@ struct serve_opts {
 	struct sc_common common;
 	struct sc_opt_list listen, logs;
 	bool listen_given, private_cache, trust_forwarded;
-	const char *cert, *key, *token_file, *cors, *prefix;
+	const char *cert, *key, *client_ca, *token_file, *cors, *prefix;
 	int64_t long_poll_ms, sse_ms, head_ms, idle_ms, grace_ms;
 	int64_t max_clients, per_address, max_path;
 	uint64_t max_body, max_held, max_read;

@@ -38,12 +38,17 @@ const struct sc_opt serve_options[] = {
 	  .kind = SC_OPT_FILE,
 	  .arg = "FILE",
 	  .into = offsetof(struct serve_opts, cert),
-	  .help = "speak TLS with the certificate in this PEM file" },
+	  .help = "speak TLS with the certificate in this PEM file (read again on SIGHUP)" },
 	{ .name = "key",
 	  .kind = SC_OPT_FILE,
 	  .arg = "FILE",
 	  .into = offsetof(struct serve_opts, key),
 	  .help = "the key of --cert" },
+	{ .name = "client-ca",
+	  .kind = SC_OPT_FILE,
+	  .arg = "FILE",
+	  .into = offsetof(struct serve_opts, client_ca),
+	  .help = "take only clients with a certificate signed by one of these" },
 	SC_OPT_GROUP("Who may come"),
 	{ .name = "token-file",
 	  .letter = 'T',
@@ -170,6 +175,12 @@ static int check(const struct serve_opts *o, struct sc_err *err)
 			   o->cert ? "key" : "cert");
 		return sc_err_next(err, "give both --cert and --key");
 	}
+	if (o->client_ca && !o->cert) {
+		sc_err_set(err, SC_E_USAGE, "cannot use --client-ca",
+			   "there is no TLS without --cert and --key");
+		return sc_err_next(
+			err, "give a certificate of the server's own, or leave out --client-ca");
+	}
 	return 0;
 }
 
@@ -183,6 +194,7 @@ static void fill(const struct serve_opts *o, struct sc_ds_http_options *s)
 		.activation = getenv("LISTEN_FDS") != NULL,
 		.cert = o->cert,
 		.key = o->key,
+		.client_ca = o->client_ca,
 		.token_file = o->token_file,
 		.prefix = o->prefix,
 		.cors = strcmp(o->cors, "none") == 0 ? "" : o->cors,

@@ -72,7 +72,9 @@ static int check_prefix(struct sc_ds_http *http, struct sc_err *err)
 static int open_tls(const struct sc_ds_http *http, struct sc_tls_context **ret_tls,
 		    struct sc_err *err)
 {
-	struct sc_tls_files files = { .cert = http->o.cert, .key = http->o.key };
+	struct sc_tls_files files = { .ca = http->o.client_ca,
+				      .cert = http->o.cert,
+				      .key = http->o.key };
 
 	return sc_tls_server_context_new(&files, ret_tls, err);
 }

@@ -23,6 +23,7 @@ struct sc_ds_http_options { /* 0 and NULL: the standard value, where one is name
 	size_t listen_count;
 	bool activation;              /* also take the sockets that the service manager passed */
 	const char *cert, *key;       /* both: TLS */
+	const char *client_ca;        /* NULL: clients need no certificate */
 	const char *token_file;       /* NULL: everybody may */
 	const char *prefix;           /* "/v1/stream/" */
 	const char *cors;             /* "*"; "": no CORS fields */
