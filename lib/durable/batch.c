@@ -326,16 +326,6 @@ static int upkeep(struct sc_ds_work *work, struct sc_ds_chores *chores, bool bus
 	return rc;
 }
 
-static void answer_all(struct sc_ds *ds, struct sc_ds_call *calls)
-{
-	while (calls) {
-		struct sc_ds_call *call = calls;
-
-		calls = call->next;
-		sc_ds_finish(ds, call);
-	}
-}
-
 static void wake_all(struct sc_ds *ds)
 {
 	if (!atomic_load(&ds->waiters))
@@ -380,7 +370,7 @@ static int attempt(struct sc_ds *ds, struct sc_ds_call *calls, struct sc_ds_chor
 			ds->turns--;
 		if (ds->set.committed && ds->events_count)
 			ds->set.committed(ds->set.arg, ds->events, ds->events_count);
-		answer_all(ds, calls);
+		sc_ds_finish(ds, calls);
 		wake_all(ds);
 	} else {
 		ds->backlog = backlog;
@@ -393,7 +383,7 @@ static void refuse_all(struct sc_ds *ds, struct sc_ds_call *calls)
 {
 	for (struct sc_ds_call *call = calls; call; call = call->next)
 		sc_ds_answer_busy(&call->answer, "the write failed: it was not stored");
-	answer_all(ds, calls);
+	sc_ds_finish(ds, calls);
 }
 
 /* What is too much together may fit one by one (a delete, above all, that makes room), and a

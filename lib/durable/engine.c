@@ -109,19 +109,26 @@ static void count(struct sc_ds_histogram *h, int64_t us)
 	h->sum_us += us > 0 ? (uint64_t)us : 0;
 }
 
-void sc_ds_finish(struct sc_ds *ds, struct sc_ds_call *call)
+void sc_ds_finish(struct sc_ds *ds, struct sc_ds_call *calls)
 {
-	bool append = call->op == SC_DS_OP_REQUEST && call->request.method == SC_DS_POST &&
-		      call->answer.status < 300;
-	int64_t took_us = sc_mono_us() - call->taken_us;
+	int64_t now_us = sc_mono_us();
 
+	/* the lock is taken once, not once a call: submitters want it too */
 	pthread_mutex_lock(&ds->lock);
-	drop_load(ds, call);
-	ds->stats.calls++;
-	if (append)
-		count(&ds->stats.append_us, took_us);
+	for (struct sc_ds_call *call = calls; call; call = call->next) {
+		drop_load(ds, call);
+		ds->stats.calls++;
+		if (call->op == SC_DS_OP_REQUEST && call->request.method == SC_DS_POST &&
+		    call->answer.status < 300)
+			count(&ds->stats.append_us, now_us - call->taken_us);
+	}
 	pthread_mutex_unlock(&ds->lock);
-	call->done(call);
+	while (calls) {
+		struct sc_ds_call *call = calls;
+
+		calls = call->next; /* the call is its owner's again from `done` on */
+		call->done(call);
+	}
 }
 
 /* -- the queue -- */

@@ -256,8 +256,8 @@ void sc_ds_wake_all(struct sc_ds *ds, enum sc_ds_woken why);
 
 /* -- engine.c -- */
 void sc_ds_trouble(struct sc_ds *ds, const struct sc_err *err);
-/* The call is answered: its load goes, `done` is called. */
-void sc_ds_finish(struct sc_ds *ds, struct sc_ds_call *call);
+/* A list of calls is answered: their loads go, `done` is called. */
+void sc_ds_finish(struct sc_ds *ds, struct sc_ds_call *calls);
 /* A commit failed: nothing more is written until the store is opened again, unless it was for want
  * of space or memory. */
 void sc_ds_failed(struct sc_ds *ds, const struct sc_err *err);

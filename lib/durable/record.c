@@ -5,6 +5,7 @@
  * the texts below with a 32-bit length each; everything big-endian. A text that is not there has no
  * length either: its flag is off.
  */
+#include <endian.h>
 #include <string.h>
 
 #include "durable/stream.h"
@@ -41,8 +42,10 @@ int64_t sc_ds_stream_deadline(const struct sc_ds_stream *stream)
 
 static void put_u64(struct sc_bytes *out, uint64_t number)
 {
-	for (int shift = 56; shift >= 0; shift -= 8)
-		out->data[out->len++] = (char)(number >> shift);
+	uint64_t big = htobe64(number);
+
+	memcpy(out->data + out->len, &big, sizeof(big));
+	out->len += sizeof(big);
 }
 
 static void put_u32(struct sc_bytes *out, uint32_t number)

@@ -92,7 +92,7 @@ int main(int argc, char **argv)
 	struct sc_ds_call *calls = calloc(flight, sizeof(*calls)), *list;
 	char *paths = calloc(streams, PATH_BYTES), *body = malloc(bytes + 1);
 	uint64_t appended = 0, read_bytes = 0;
-	struct sc_ds_stats stats;
+	struct sc_ds_stats before, stats;
 	struct sc_err err = { 0 };
 	struct sc_ds *ds = NULL;
 	int64_t start;
@@ -107,6 +107,8 @@ int main(int argc, char **argv)
 			 (int)(sc_wall_us() % 1000000), i);
 		create(ds, paths + i * PATH_BYTES);
 	}
+	if (sc_ds_stats(ds, &before, &err) < 0)
+		fail(&err);
 	start = sc_mono_us();
 	for (size_t i = 0; i < flight; i++) {
 		calls[i].request = (struct sc_ds_request){
@@ -146,7 +148,8 @@ int main(int argc, char **argv)
 	       "\"appends_s\":%.0f,\"append_mb_s\":%.1f,\"calls_commit\":%.1f,\"read_mb_s\":%.0f,"
 	       "\"file_mb\":%.1f}\n",
 	       bytes, flight, streams, (double)appended / took,
-	       (double)(appended * bytes) / took / 1e6, (double)stats.calls / (double)stats.commits,
+	       (double)(appended * bytes) / took / 1e6,
+	       (double)(stats.calls - before.calls) / (double)(stats.commits - before.commits),
 	       (double)read_bytes / read_s / 1e6, (double)stats.store_file_bytes / 1e6);
 	sc_ds_close(ds);
 	for (size_t i = 0; i < flight; i++)
