@@ -542,6 +542,22 @@ static struct sc_archive_state check_whole(struct sc_bytes *out)
 	return state;
 }
 
+/* No file in the archive but its objects. */
+static void check_clean(void)
+{
+	static const char *const folders[] = { "", "sealed" };
+
+	for (int i = 0; i < 2; i++) {
+		DIR *dir = opendir(shelved(folders[i]));
+		struct dirent *entry;
+
+		CHECK(dir);
+		while ((entry = readdir(dir)))
+			CHECK(entry->d_name[0] != '.' || strlen(entry->d_name) < 3);
+		closedir(dir);
+	}
+}
+
 /* A push and its retention killed at every call: readers see whole segments, and the next run ends
  * the work. */
 TEST(killed_at_every_call)
@@ -559,6 +575,7 @@ TEST(killed_at_every_call)
 		check_whole(&out);
 		CHECK_OK(push_at(log_path, &keep, false, NULL), &err);
 		state = check_whole(&out);
+		check_clean();
 		CHECK_INT(state.segments, 2);
 		CHECK_INT(state.next_offset, 401);
 		log_done();
