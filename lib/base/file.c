@@ -2,6 +2,7 @@
  * fail it. */
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -356,6 +357,31 @@ int sc_replace_file(const char *path, const void *data, size_t len, mode_t mode,
 		return rc;
 	}
 	return sync ? sc_sync_dir(parent, err) : 0;
+}
+
+/* "NAME.PID.tmp"? */
+static bool is_temporary(const char *entry, const char *name)
+{
+	size_t len = strlen(name), digits;
+
+	if (strncmp(entry, name, len) != 0 || entry[len] != '.')
+		return false;
+	digits = strspn(entry + len + 1, "0123456789");
+	return digits && !strcmp(entry + len + 1 + digits, ".tmp");
+}
+
+void sc_replace_sweep(const char *path)
+{
+	char parent[PATH_MAX];
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	struct dirent *entry;
+	DIR *dir = parent_of(path, parent) < 0 ? NULL : opendir(parent);
+
+	while (dir && (entry = readdir(dir)))
+		if (is_temporary(entry->d_name, name))
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	if (dir)
+		closedir(dir);
 }
 
 int sc_close(int *fd)

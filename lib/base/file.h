@@ -33,6 +33,9 @@ int sc_read_file(const char *path, struct sc_bytes *buf, struct sc_err *err);
  * leaves out both fsyncs). The temporary is removed on failure. Mode as given for a new file. */
 int sc_replace_file(const char *path, const void *data, size_t len, mode_t mode, bool sync,
 		    struct sc_err *err);
+/* Away with the new names that it left beside PATH when its process was killed. For whoever is the
+ * only one that replaces PATH now. */
+void sc_replace_sweep(const char *path);
 int sc_sync_dir(const char *path, struct sc_err *err);
 /* Make the folders in front of PATH's last name that are missing, each durable (sync) before the
  * next is made in it. */

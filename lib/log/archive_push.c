@@ -113,6 +113,7 @@ static void sweep(struct sc_archive *archive)
 	char prefix[SC_ARCHIVE_KEY];
 	uint64_t removed;
 
+	sc_archive_record_sweep(archive);
 	sc_archive_name(archive, "", prefix);
 	sc_store_sweep(archive->store, prefix, sc_wall_us(), &removed, NULL);
 }

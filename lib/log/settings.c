@@ -1,5 +1,4 @@
 /* settings.c: log.json: what a log is; read whole, replaced whole. */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -163,22 +162,6 @@ bool sc_settings_leftover(const char *name)
 	       !strcmp(name + len - (sizeof(back) - 1), back);
 }
 
-/* Best effort: they are in nobody's way. */
-static void remove_leftovers(const char *log_path)
-{
-	char path[PATH_MAX];
-	struct dirent *entry;
-	DIR *dir = opendir(log_path);
-
-	while (dir && (entry = readdir(dir)))
-		if (sc_settings_leftover(entry->d_name) &&
-		    snprintf(path, sizeof(path), "%s/%s", log_path, entry->d_name) <
-			    (int)sizeof(path))
-			unlink(path);
-	if (dir)
-		closedir(dir);
-}
-
 /* Called under the log's lock, or before there is a log. */
 int sc_settings_write(const char *log_path, const struct sc_settings *s, struct sc_err *err)
 {
@@ -210,6 +193,6 @@ int sc_settings_write(const char *log_path, const struct sc_settings *s, struct 
 		rc = sc_replace_file(path, text.data, text.len, 0666, true, err);
 	sc_bytes_done(&text);
 	if (rc == 0)
-		remove_leftovers(log_path);
+		sc_replace_sweep(path);
 	return rc;
 }

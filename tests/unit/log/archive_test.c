@@ -542,18 +542,18 @@ static struct sc_archive_state check_whole(struct sc_bytes *out)
 	return state;
 }
 
-/* No file in the archive but its objects. */
+/* No temporary file is in the archive, nor in the log. */
 static void check_clean(void)
 {
-	static const char *const folders[] = { "", "sealed" };
+	const char *const folders[] = { shelved(""), shelved("sealed"), log_path };
 
-	for (int i = 0; i < 2; i++) {
-		DIR *dir = opendir(shelved(folders[i]));
+	for (int i = 0; i < 3; i++) {
+		DIR *dir = opendir(folders[i]);
 		struct dirent *entry;
 
 		CHECK(dir);
 		while ((entry = readdir(dir)))
-			CHECK(entry->d_name[0] != '.' || strlen(entry->d_name) < 3);
+			CHECK(!strstr(entry->d_name, ".tmp"));
 		closedir(dir);
 	}
 }
