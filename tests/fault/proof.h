@@ -22,6 +22,8 @@ struct expect {
 	uint64_t last;        /* the highest that was ever acknowledged */
 	struct sc_bytes text; /* the lines themselves */
 	size_t split;         /* commits of more than one block */
+	bool seals;           /* files that the index named went */
+	const char *archived; /* the folder of the run when it archived, into "archive" there; NULL */
 };
 /* Everything that was acknowledged in a trace; the texts are borrowed from it. */
 void expect_load(const struct trace *trace, struct expect *ret_expect, char *ret_wrong,
@@ -37,7 +39,7 @@ struct moment {
 void moment_pass(struct moment *m, const struct expect *e, const struct trace *trace, size_t when);
 
 /*
- * Check the log at PATH and go on with it. APPEND_FIRST: open it for appending before anybody
+ * Check the log at PATH and go on with it: append to it, seal it, archive it. APPEND_FIRST: open it for appending before anybody
  * reads. The rows with a member "s" came from the source "src" with that offset.
  */
 void proof_check(const char *path, const struct expect *e, const struct moment *m, bool append_first,
