@@ -351,6 +351,7 @@ int sc_log_state(struct sc_log *log, struct sc_log_state *ret_state, struct sc_e
 		.first_offset = holds ? s.first : s.next,
 		.last_offset = holds ? s.last : 0,
 		.next_offset = s.next,
+		.floor = s.floor,
 		.rows = s.rows - s.floor_rows,
 		.bytes = s.bytes - s.floor_bytes,
 		.first_us = holds ? s.first_us : 0,

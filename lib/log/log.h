@@ -50,6 +50,7 @@ struct sc_log_state {
 	uint64_t first_offset;    /* the first row that is still held; = next_offset when none is */
 	uint64_t last_offset;     /* of the last row held; 0 when none is */
 	uint64_t next_offset;     /* the frontier: what the next row will get */
+	uint64_t floor;           /* rows below were given up; none was ever between it and first_offset */
 	uint64_t rows;            /* held */
 	uint64_t bytes;           /* of lines, held */
 	int64_t first_us, last_us;/* append times of the first and last row held; 0 when none */
