@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../check.h"
@@ -198,6 +199,16 @@ static inline unsigned web_asked(void)
 	return asked;
 }
 
+static inline unsigned web_held(void)
+{
+	unsigned waiting;
+
+	pthread_mutex_lock(&web.lock);
+	waiting = web.waiting;
+	pthread_mutex_unlock(&web.lock);
+	return waiting;
+}
+
 /* Until COUNT requests are held at once. */
 static inline void web_await_held(unsigned count)
 {
@@ -210,6 +221,9 @@ static inline void web_await_held(unsigned count)
 /* After the clients closed their connections. */
 static inline void web_stop(void)
 {
+	struct timespec until;
+	unsigned left;
+
 	web_hold(NULL);
 	web_fail(0);
 	shutdown(web.listener, SHUT_RDWR);
@@ -218,9 +232,13 @@ static inline void web_stop(void)
 	pthread_mutex_lock(&web.lock);
 	web.ending = true;
 	pthread_cond_broadcast(&web.changed);
-	while (web.open)
-		pthread_cond_wait(&web.changed, &web.lock);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 20;
+	while (web.open && pthread_cond_timedwait(&web.changed, &web.lock, &until) == 0)
+		;
+	left = web.open;
 	pthread_mutex_unlock(&web.lock);
+	CHECK_INT(left, 0);
 }
 
 #endif
