@@ -250,7 +250,8 @@ static int fill(struct sc_feed *feed, struct sc_err *err)
 	int rc = 1;
 
 	while (text->len + ROOM_MIN < SC_FEED_HALF) {
-		rc = sc_archive_reader_next(feed->reader, SC_FEED_HALF - text->len, &run, err);
+		rc = sc_archive_reader_next(feed->reader, SC_FEED_HALF - text->len - sizeof(run),
+					    &run, err);
 		if (rc != 1)
 			break;
 		if (sc_bytes_reserve(text, sizeof(run) + run.lines.len) < 0)
