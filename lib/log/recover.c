@@ -65,10 +65,33 @@ static int put_journal(struct scan *s, uint64_t name, const struct sc_journal_en
 			 sc_span((const char *)entry, sizeof(*entry)), s->err);
 }
 
-static int apply_exts(struct scan *s, struct sc_span exts)
+/* A schema that log.json does not know yet: it is older than the journals (a copy, a backup). */
+static int learn_schema(struct scan *s, const struct sc_schema_mark *mark)
+{
+	struct sc_settings *settings = &s->log->settings;
+	struct sc_schema_mark last = sc_settings_schema(settings);
+
+	if (mark->version <= last.version || mark->from < last.from)
+		return 0;
+	s->r->schema_newer = true;
+	return sc_settings_add(settings, mark, s->err);
+}
+
+static int learn_schemas(struct scan *s, struct sc_span exts)
 {
 	struct sc_ext ext;
 	int rc = 0;
+
+	while (rc == 0 && sc_ext_next(&exts, &ext))
+		if (ext.kind == SC_EXT_SCHEMA)
+			rc = learn_schema(s, &ext.schema);
+	return rc;
+}
+
+static int apply_exts(struct scan *s, struct sc_span exts)
+{
+	struct sc_ext ext;
+	int rc = learn_schemas(s, exts);
 
 	while (s->r->txn && rc == 0 && sc_ext_next(&exts, &ext))
 		rc = sc_source_apply(s->r->txn, &ext, s->err);
@@ -318,8 +341,8 @@ static int scan_journal(struct scan *s, uint64_t name, bool last, struct prior *
 		rc = sc_err_sys(s->err, SC_E_IO, errno, "cannot examine a journal");
 	if (rc == 0)
 		*prior = (struct prior){ name, (uint64_t)st.st_size, false };
-	if (rc == 0 && last)
-		rc = apply_exts(s, exts);
+	if (rc == 0)
+		rc = last ? apply_exts(s, exts) : learn_schemas(s, exts);
 	if (rc == 0 && last)
 		rc = scan_tail(s, fd);
 	if (rc == 0 && last) {
@@ -493,6 +516,7 @@ int sc_recover(struct sc_log *log, struct sc_recovery *r, struct sc_err *err)
 	sc_bytes_init(&s.places, 64u << 20);
 	memset(&r->state, 0, sizeof(r->state));
 	r->torn = r->beyond = r->sealed_last = 0;
+	r->schema_newer = false;
 	log->recovering = true;
 	r->state.floor = log->settings.floor.offset;
 	r->state.floor_rows = log->settings.floor.rows;

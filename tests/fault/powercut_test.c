@@ -265,6 +265,56 @@ static void were_removed(void)
 	run_mark(word);
 }
 
+static void migrate(unsigned version, const char *more)
+{
+	const char *argv[] = { "sc-log", "migrate", log_path, "--schema", NULL, NULL };
+	char file[700], word[64];
+	FILE *f;
+
+	snprintf(file, sizeof(file), "%s/schema", top);
+	f = fopen(file, "w");
+	CHECK(f != NULL);
+	fprintf(f,
+		"{\"properties\":{\"w\":{\"type\":\"integer\"},\"n\":{\"type\":\"integer\"},"
+		"\"pad\":{\"type\":\"string\"}%s},\"required\":[\"w\",\"n\",\"pad\"]}",
+		more);
+	CHECK(fclose(f) == 0);
+	argv[4] = file;
+	snprintf(word, sizeof(word), "migrate %u", version);
+	run_mark(word);
+	CHECK_INT(run_once(argv), 0);
+	snprintf(word, sizeof(word), "migrated %u", version);
+	run_mark(word);
+}
+
+TEST(changed_schemas)
+{
+	static const char mig[] = ",\"mig\":{\"type\":[\"string\",\"null\"]}";
+	struct run a, b;
+
+	record_start("migrate");
+	create("4k");
+	start_append(&a, NULL);
+	start_append(&b, NULL);
+	commit(&a, 1, 3, 60);
+	migrate(2, mig); /* of a log without one */
+	commit(&a, 1, 3, 60);
+	commit(&b, 2, 30, 60);
+	migrate(3, "");
+	migrate(4, mig);
+	migrate(5, "");
+	commit(&b, 2, 3, 60);
+	commit(&a, 1, 40, 80);
+	trim("38");
+	seal(&a, "4K", 0, false);
+	migrate(6, mig);
+	reindex();
+	commit(&a, 1, 3, 60);
+	CHECK_INT(run_end(&a), 0);
+	CHECK_INT(run_end(&b), 0);
+	cut("migrate", 0, false);
+}
+
 TEST(seals_and_compactions)
 {
 	struct run a;

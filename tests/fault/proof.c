@@ -169,6 +169,10 @@ void moment_pass(struct moment *m, const struct expect *e, const struct trace *t
 		m->floor_begun = n;
 	if (sscanf(word, "trimmed %llu", &n) == 1)
 		m->floor_done = n;
+	if (sscanf(word, "migrate %llu", &n) == 1)
+		m->schema_begun = n;
+	if (sscanf(word, "migrated %llu", &n) == 1)
+		m->schema_done = n;
 	if (!strcmp(word, "created"))
 		m->created = true;
 }
@@ -304,6 +308,59 @@ static bool check_source(struct sc_log *log, const struct expect *e, const struc
 	return true;
 }
 
+#define ERAS_MAX 16
+
+struct eras {
+	struct {
+		uint64_t version, from;
+		bool has;
+	} items[ERAS_MAX];
+	size_t count;
+};
+
+static int add_era(void *arg, uint64_t version, uint64_t from, struct sc_span schema)
+{
+	struct eras *eras = arg;
+
+	if (eras->count == ERAS_MAX)
+		return SC_E_INTERNAL;
+	eras->items[eras->count].version = version;
+	eras->items[eras->count].from = from;
+	eras->items[eras->count++].has = schema.len &&
+					 memmem(schema.data, schema.len, "\"mig\"", 5);
+	return 0;
+}
+
+/* Each row was stored by the schema that is said to have been in force. */
+static bool check_schemas(struct sc_log *log, const struct expect *e, const struct moment *m,
+			  const struct found *f, char *text, size_t size)
+{
+	struct eras eras = { .count = 0 };
+	struct sc_err err;
+	uint64_t version;
+
+	if (sc_log_schemas(log, add_era, &eras, &err) < 0)
+		return proof_failed(text, size, "cannot ask for the schemas", &err);
+	version = eras.items[eras.count - 1].version;
+	if (version < m->schema_done || version > (m->schema_begun ? m->schema_begun : 1))
+		return proof_wrong(text, size,
+				   "schema %llu is in force, where %llu was put and %llu was to be",
+				   (unsigned long long)version, (unsigned long long)m->schema_done,
+				   (unsigned long long)m->schema_begun);
+	for (uint64_t o = f->first; o && o <= f->last; o++) {
+		size_t i = eras.count - 1;
+
+		while (i > 0 && eras.items[i].from > o)
+			i--;
+		if (eras.items[i].has !=
+		    (memmem(e->rows[o].line.data, e->rows[o].line.len, "\"mig\"", 5) != NULL))
+			return proof_wrong(text, size, "row %llu was not stored by schema %llu",
+					   (unsigned long long)o,
+					   (unsigned long long)eras.items[i].version);
+	}
+	return true;
+}
+
 /* Append one row: it gets the next offset, and READER finds it and nothing else. */
 static bool go_on(const char *path, struct sc_log *log, struct sc_reader *reader, uint64_t next,
 		  char *text, size_t size)
@@ -358,6 +415,7 @@ static bool check_log(const char *path, struct sc_log *log, const struct expect 
 	if (good && !f.last)
 		f.last = st.next_offset - 1;
 	good = good && check_source(log, e, &f, text, size);
+	good = good && check_schemas(log, e, m, &f, text, size);
 	if (good && sc_log_open(path, SC_LOG_APPEND, &writer, &err) < 0)
 		good = proof_failed(text, size, "cannot open for appending", &err);
 	good = good && go_on(path, writer, reader, st.next_offset, text, size);
