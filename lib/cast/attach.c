@@ -38,7 +38,9 @@ static int describe(struct sc_stream *s, struct sc_greeting *g, struct sc_log_st
 	g->group_commit = s->settings.publish && s->log;
 	if (!s->log)
 		return 0;
-	rc = sc_log_state(s->log, ret_state, err);
+	rc = sc_log_reload(s->log, err); /* others may change the schema */
+	if (rc >= 0)
+		rc = sc_log_state(s->log, ret_state, err);
 	if (rc < 0)
 		return rc;
 	g->durable = true;
