@@ -73,8 +73,14 @@ class Stream:
                        Rival(soak, "reindex", self, ("sc-log", "reindex", self.log))]
         self.workers = self.writers + [self.sealer, self.follower, self.cursor] + self.readers + self.provers + self.others
 
-    def url(self):
-        return f"ws://127.0.0.1:{self.soak.server.port}/{self.name}"
+    def add_history(self):
+        """Subscribers of a server that replays what only the archive has."""
+        self.readers.append(Reader(self.soak, "history", self, lambda n: (
+            "sc-sub", self.url(self.soak.historian), "--offset", "earliest", "--until-end", "--contiguous")))
+        self.workers.append(self.readers[-1])
+
+    def url(self, server=None):
+        return f"ws://127.0.0.1:{(server or self.soak.server).port}/{self.name}"
 
     def info(self):
         return json.loads(good("sc-log", "info", "--json", self.log).out)
@@ -143,6 +149,14 @@ class Stream:
         check([proof[k] for k in same] == [other[k] for k in same], self.name, "is proved as", proof, "and its archive as", other)
         check(proof["orphans"] == 0 and proof["last"] == self.truth.last, self.name, "is proved as", proof)
 
+    def check_history(self):
+        """A server that replays the archive has all that it holds, and the log's rows behind that."""
+        if not self.soak.historian.running():
+            self.soak.historian.restart()
+        there = good("sc-catchup", self.archive, env=self.soak.env).out
+        got = good("sc-sub", self.url(self.soak.historian), "--offset", "earliest", "--until-end", "--contiguous").out
+        check(got == there, "the archive holds", len(there), "bytes of lines, and", len(got), "were replayed from it")
+
     def check_files(self):
         """No file but those that hold rows, and no more of it than they need."""
         info, files = self.info(), tree(self.log)
@@ -173,14 +187,14 @@ class Server(Worker):
     output = Words
     port = 0
 
-    def __init__(self, soak, streams):
-        super().__init__(soak, "server", None)
-        self.streams = streams
+    def __init__(self, soak, name, streams, *more):
+        super().__init__(soak, name, None)
+        self.streams, self.more = streams, more
 
     def start(self):
         ready, ready_in = os.pipe()
         self.launch("sc-serve", "--listen", f"127.0.0.1:{self.port}", "--ready-fd", ready_in, "--ring",
-                    self.soak.random.choice(("64K", "1M")), *(s.log for s in self.streams), pass_fds=(ready_in,))
+                    self.soak.random.choice(("64K", "1M")), *self.more, *(s.log for s in self.streams), pass_fds=(ready_in,))
         os.close(ready_in)
         word = read_ready(ready)
         os.close(ready)
@@ -195,14 +209,20 @@ class Soak:
         shelf = self.s3() or f"file://{folder}/archive"
         self.kinds = (f"file://{folder}/archive", shelf)
         self.streams = [Stream(self, "kept", self.kinds[0], False), Stream(self, "moved", self.kinds[1], True)]
-        self.server = Server(self, self.streams)
-        self.server.start()
-        self.port = self.server.port
-        self.peers = [Peer(self, f"peer{i}", s) for s in self.streams for i in (1, 2)]
-        self.workers = [w for s in self.streams for w in s.workers] + [self.server]
+        moved = self.streams[1]
+        self.server = Server(self, "server", self.streams)
+        self.historian = Server(self, "historian", [moved], "--replay-archive")
+        self.servers = [self.server, self.historian]
+        moved.add_history()
+        for server in self.servers:
+            server.start()
+        self.peers = [Peer(self, f"peer{i}", s, self.server) for s in self.streams for i in (1, 2)]
+        self.peers.append(Peer(self, "past", moved, self.historian))
+        self.workers = self.servers + [w for s in self.streams for w in s.workers]
         self.writers = [w for s in self.streams for w in s.writers]
-        for w in self.workers[:-1]:
-            w.start()
+        for w in self.workers:
+            if w.process is None:
+                w.start()
 
     def s3(self):
         """A bucket of somebody else's server, when tests/interop is set up."""
@@ -264,7 +284,7 @@ class Soak:
         sealers, choose = [s.sealer for s in self.streams], self.random.choice
         choose((choose(sealers), choose(sealers), choose(self.writers), choose(self.workers), choose(self.workers))).kill()
         if self.random.random() < 0.1:
-            self.server.kill()
+            choose(self.servers).kill()
         if self.random.random() < 0.1:  # a slow consumer: what it reads is moved, or given up, under it
             choose(self.streams[1].readers).paused = time.monotonic() + self.random.uniform(0.5, 4)
 
@@ -301,13 +321,15 @@ class Soak:
             s.check_acked()
         self.arrive()
         for w in self.workers:
-            if w not in self.writers:
+            if w not in self.writers and w is not self.historian:
                 w.stop()
         for s in self.streams:
             s.final_seal()
             s.check_parts()
             s.check_files()
             s.check_archive_files()
+        self.streams[1].check_history()
+        self.historian.stop()
         left = [n for n in os.listdir(self.folder) if n.endswith(".tmp")]
         check(not left, "files are left over beside the cursors:", left)
 

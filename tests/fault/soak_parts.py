@@ -445,8 +445,8 @@ class Rival(Worker):
 class Peer(Subscriber):
     """A subscriber without a library; begins again somewhere when it was refused."""
 
-    def __init__(self, soak, name, stream):
-        super().__init__(f"{stream.name}.{name}", soak.port, stream.name, 1)
+    def __init__(self, soak, name, stream, server):
+        super().__init__(f"{stream.name}.{name}", server.port, stream.name, 1)
         self.stream_of, self.evicted, self.rows = stream, 0, 0
 
     def check_all(self):
