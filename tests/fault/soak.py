@@ -18,7 +18,8 @@ import time
 
 sys.path.insert(0, os.path.dirname(__file__))
 from lab import BUILD, ROOT, Lab, Wrong, check, good, has, read_ready, run, sanitized, until, whole_lines  # noqa: E402
-from soak_parts import Appender, ArchiveReader, Cursor, Peer, Prover, Reader, Rival, Sealer, Truth, Words, Worker  # noqa: E402
+from soak_parts import (Appender, ArchiveReader, Cursor, Migrator, Peer, Prover, Reader, Rival, Sealer, Truth, Words,  # noqa: E402
+                        Worker, schema)
 
 lab = Lab()
 SECONDS = float(os.environ.get("SC_SOAK_S", "15"))
@@ -54,7 +55,12 @@ class Stream:
             self.seal_options += ["--keep-local", f"{KEEP_LOCAL >> 10}K", "--keep-archive", f"{KEEP_ARCHIVE >> 10}K"]
         self.acked, self.archived, self.settled = [], 0, 0   # settled: rows there as the last whole run of sc-seal began
         self.unsettled_max, self.largest = 0, 0
-        good("sc-log", "create", self.log, "--journal-size", JOURNAL)
+        more = []
+        if retains:
+            more = ["--schema", os.path.join(soak.folder, "schema.json")]
+            with open(more[1], "w", encoding="utf-8") as f:
+                f.write(schema(False))
+        good("sc-log", "create", self.log, "--journal-size", JOURNAL, *more)
         self.truth = Truth(os.path.join(soak.folder, name + ".truth"), chained=(3,))
         self.writers = [Appender(soak, 1, self, RATE), Appender(soak, 2, self, RATE), Appender(soak, 3, self, RATE, "src")]
         self.sealer = Sealer(soak, self)
@@ -71,6 +77,8 @@ class Stream:
                         Prover(soak, "proof", self, ("sc-catchup", self.archive, "--verify", "--json"))]
         self.others = [Rival(soak, "rival", self, ("sc-seal", "--force", self.log)),
                        Rival(soak, "reindex", self, ("sc-log", "reindex", self.log))]
+        if retains:
+            self.others.append(Migrator(soak, "migrator", self, ("sc-log", "migrate", self.log)))
         self.workers = self.writers + [self.sealer, self.follower, self.cursor] + self.readers + self.provers + self.others
 
     def add_history(self):
@@ -359,7 +367,7 @@ class Soak:
             print("      lives, rows read: " + ", ".join(f"{w.name.split('.')[1]} {w.lives}, {w.rows}" for w in
                                                          [s.follower, s.cursor] + s.readers) +
                   f"; {sum(w.whole for w in s.readers)} read to the end, {sum(p.proofs for p in s.provers)} proofs, "
-                  f"{sum(w.evicted for w in s.readers + [s.follower, s.cursor])} evicted", flush=True)
+                  f"{sum(w.evicted for w in s.readers + [s.follower, s.cursor])} evicted, {s.truth.seams} changes of schema", flush=True)
 
     def idle(self):
         """What did not happen yet: a soak without it proves little."""
@@ -372,6 +380,8 @@ class Soak:
             for w in s.readers + [s.follower, s.cursor]:
                 if not w.rows and not (w.out and w.out.rows):
                     return f"{w.name} read nothing"
+            if s.retains and not s.truth.seams:
+                return f"the schema of {s.name} did not change"
             if SECONDS >= 60 and not (done["compacted"] and (done["expired"] or not s.retains)):
                 return f"nothing was compacted in {s.name}, or went from its archive"
         return None

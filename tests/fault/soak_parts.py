@@ -17,10 +17,20 @@ HEAD = re.compile(rb'\[(\d+),\{"w":(\d),"n":(\d+),"pad":"')
 PAD = os.urandom(1 << 19).hex().encode()  # rows that do not compress to nothing
 
 
-def row(writer, n):
+def row(writer, n, more=b""):
     """The row number N of a writer: what is stored can be told from it."""
     at = (n * 7919 + writer * 104729) % (len(PAD) - 300)
-    return b'{"w":%d,"n":%d,"pad":"%s"}' % (writer, n, PAD[at:at + n * 31 % 300])
+    return b'{"w":%d,"n":%d,"pad":"%s"%s}' % (writer, n, PAD[at:at + n * 31 % 300], more)
+
+
+NEW_COLUMN = b',"new":null'  # what a row has more while the schema has one more
+
+
+def schema(migrated):
+    columns = {"w": {"type": "integer"}, "n": {"type": "integer"}, "pad": {"type": "string"}}
+    if migrated:
+        columns["new"] = {"type": ["number", "null"]}
+    return json.dumps({"type": "object", "properties": columns, "required": ["w", "n", "pad"]})
 
 
 class Truth:
@@ -30,6 +40,7 @@ class Truth:
         self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         self.starts = array("Q", [0])   # of row 1, row 2, ... and the end
         self.last_n = {}
+        self.seams, self.migrated = 0, False
         self.chained = chained          # writers whose numbers have no gap
 
     @property
@@ -49,7 +60,11 @@ class Truth:
             writer, n = int(head[2]), int(head[3])
             before = self.last_n.get(writer, 0)
             check(n > before and (writer not in self.chained or n == before + 1), "writer", writer, "has", n, "after", before)
-            check(line == b"[%d,%s]\n" % (self.last + 1, row(writer, n)), "offset", self.last + 1, "holds", line[:200])
+            migrated = line.endswith(NEW_COLUMN + b"}]\n")
+            self.seams += migrated != self.migrated
+            self.migrated = migrated
+            check(line == b"[%d,%s]\n" % (self.last + 1, row(writer, n, NEW_COLUMN if migrated else b"")), "offset", self.last + 1,
+                  "holds", line[:200])
             self.last_n[writer] = n
             at += len(line)
             self.starts.append(at)
@@ -440,6 +455,19 @@ class Rival(Worker):
 
     def good_end(self, status, words):
         return status == 0 or (status == 75 and "another seal runs" in words)
+
+
+class Migrator(Rival):
+    """A live log's schema gets a column, and loses it again."""
+
+    def wanted(self):
+        return self.soak.random.random() < 0.03
+
+    def start(self):
+        path = os.path.join(self.soak.folder, self.name + ".json")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(schema(self.lives % 2 == 0))
+        self.launch(*self.argv, "--schema", path)
 
 
 class Peer(Subscriber):
