@@ -25,7 +25,7 @@ lab = Lab()
 SECONDS = float(os.environ.get("SC_SOAK_S", "15"))
 RATE = float(os.environ.get("SC_SOAK_RATE", "500" if sanitized() else "2000"))
 SEED = int(os.environ.get("SC_SEED", "1"))
-KEEP_LOCAL, KEEP_ARCHIVE = 512 << 10, 2 << 20
+KEEP_LOCAL, KEEP_ARCHIVE = 128 << 10, 1 << 20
 JOURNAL, TARGET_MAX = 64 << 10, 1 << 20
 MIB = 1 << 20
 
@@ -293,7 +293,7 @@ class Soak:
         choose((choose(sealers), choose(sealers), choose(self.writers), choose(self.workers), choose(self.workers))).kill()
         if self.random.random() < 0.1:
             choose(self.servers).kill()
-        if self.random.random() < 0.1:  # a slow consumer: what it reads is moved, or given up, under it
+        if self.random.random() < 0.15:  # a slow consumer: what it reads is moved, or given up, under it
             choose(self.streams[1].readers).paused = time.monotonic() + self.random.uniform(0.5, 4)
 
     def round(self):
