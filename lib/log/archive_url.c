@@ -44,7 +44,8 @@ int sc_archive_url(const char *folder, const char *name, struct sc_bytes *url,
 	base = query ? strndup(folder, (size_t)(query - folder)) : strdup(folder);
 	sc_bytes_clear(url);
 	sc_bytes_clear(shown);
-	for (size_t len = base ? strlen(base) : 0; len && base[len - 1] == '/'; len--)
+	for (size_t len = base ? strlen(base) : 0;
+	     len > sizeof("file:///") - 1 && base[len - 1] == '/'; len--)
 		base[len - 1] = 0;
 	if (!base || put_url(url, base, name, encode, query ? query : "") < 0 ||
 	    put_url(shown, place.shown, name, encode, "") < 0 || !sc_bytes_str(url) ||
@@ -131,7 +132,7 @@ int sc_archive_note_read(struct sc_log *log, struct sc_archive_note *note, struc
 	note->seen = st; /* also when it is no good: that is told once */
 	if (rc == SC_E_NOLOG) {
 		rc = 0;
-	} else if (rc == 0 && text.len) {
+	} else if (rc == 0 && st.st_ino) {
 		if (sc_json_scan(sc_span(text.data, text.len), &root, NULL) < 0 ||
 		    root.kind != SC_JSON_OBJECT)
 			rc = no_note(log, err);

@@ -478,8 +478,10 @@ id: 1991'* ]]
 	start events curl -sN "http://127.0.0.1:$port/old" -H 'Accept: text/event-stream'
 	wait_for has events.out '"sc_archive":"https://example.org/logs/old"}'
 	! has events.out secret && ! has events.out hidden
-	usage 64 "cannot use archive URL 'ftp://x': it has no scheme that is known; write file:///FOLDER, s3://BUCKET/PREFIX, or (to read) https://HOST/PATH" \
-		--archive ftp://x old || [[ $stderr == *'archive URL'* ]]
+	usage 64 "cannot use archive: its scheme is none of file, s3, https and http; write file:///FOLDER, s3://BUCKET/PREFIX, or (to read) https://HOST/PATH" \
+		--archive ftp://x old
+	usage 64 "cannot use archive URL 's3://x': a bucket's name has 3 to 63 characters; write file:///FOLDER, s3://BUCKET/PREFIX, or (to read) https://HOST/PATH" \
+		--archive s3://x old
 }
 
 @test "an archive that comes while the server runs is found" {
