@@ -395,10 +395,10 @@ static int run(const void *given, char *const *operands, struct sc_err *err)
 	if (rc == 0) {
 		say_end(o, &from);
 		p.end = from.end;
-		if (from.from >= from.end)
-			rc = 0;
-		else
-			rc = o->verify ? verify(o, &from, err) : print_all(&p, &from, err);
+		if (o->verify)
+			rc = verify(o, &from, err); /* also of no row there is a hash */
+		else if (from.from < from.end)
+			rc = print_all(&p, &from, err);
 	}
 	if (came && (rc == 0 || rc == SC_E_TIMEOUT))
 		rc = 128 + came;

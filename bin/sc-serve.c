@@ -8,8 +8,8 @@
 struct opts {
 	struct sc_common common;
 	struct sc_opt_list listen, origins;
-	bool listen_given, compress, publish, has_max_replay;
-	const char *cert, *key, *client_ca, *token_file;
+	bool listen_given, compress, publish, has_max_replay, replay_archive;
+	const char *cert, *key, *client_ca, *token_file, *archive;
 	int64_t max_clients, per_address, max_backlog, max_replay, ping_ms, pong_ms, handshake_ms,
 		idle_ms, grace_ms;
 	uint64_t ring, max_message, header;
@@ -82,6 +82,18 @@ static const struct sc_opt options[] = {
 	  .kind = SC_OPT_FLAG,
 	  .into = offsetof(struct opts, compress),
 	  .help = "compress for clients that offer it; costs processor time for each of them" },
+	{ .name = "archive",
+	  .letter = 'A',
+	  .kind = SC_OPT_TEXT,
+	  .arg = "URL",
+	  .into = offsetof(struct opts, archive),
+	  .help = "tell clients that the logs' archives are in this folder, as sc-seal --archive "
+		  "has it; else what each "
+		  "log notes" },
+	{ .name = "replay-archive",
+	  .kind = SC_OPT_FLAG,
+	  .into = offsetof(struct opts, replay_archive),
+	  .help = "serve from its archive what a log does not hold any more" },
 	{ .name = "max-replay",
 	  .kind = SC_OPT_NUMBER,
 	  .arg = "N",
@@ -233,6 +245,8 @@ static void fill(const struct opts *o, struct sc_serve_options *s)
 		.publish = o->publish,
 	};
 	s->token_file = o->token_file;
+	s->archive = o->archive;
+	s->replay_archive = o->replay_archive;
 	s->ready_fd = o->ready_fd;
 	s->grace_ms = o->grace_ms;
 	s->say = sc_say_fields;
@@ -261,6 +275,8 @@ static const struct sc_example examples[] = {
 	{ "fan out lines as they come, without a log",
 	  "sc-capture wss://ws.example/feed | sc-serve feed=-" },
 	{ "take rows from publishers", "sc-serve --publish data/orders" },
+	{ "the whole history, also what sc-seal moved into the archive",
+	  "sc-serve --replay-archive data/trades" },
 	{ NULL, NULL },
 };
 

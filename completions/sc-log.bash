@@ -80,6 +80,14 @@ _sc_log() {
 		--options-file) kind=files ;;
 		esac
 		;;
+	migrate)
+		options='--schema --dry-run -v --verbose -q --quiet --json --options-file -h --help --version'
+		paths=1
+		case $prev in
+		--schema) kind=files ;;
+		--options-file) kind=files ;;
+		esac
+		;;
 	source)
 		options='-v --verbose -q --quiet --json --options-file -h --help --version'
 		paths=1
@@ -96,7 +104,7 @@ _sc_log() {
 		;;
 	*)
 		options='-v --verbose -q --quiet --json --options-file -h --help --version'
-		verbs='help create append read info verify trim source reindex'
+		verbs='help create append read info verify trim migrate source reindex'
 		case $prev in
 		--options-file) kind=files ;;
 		esac

@@ -9,7 +9,7 @@ _sc_serve() {
 	elif [[ $prev == '=' ]]; then
 		prev=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
-		options='-l --listen --ready-fd --cert --key --client-ca -T --token-file --origin --publish --wire -z --compress --max-replay --max-backlog --ring --max-message --max-clients --max-per-address --max-header --handshake-timeout --idle-timeout --ping --pong-timeout --grace -v --verbose -q --quiet --json --options-file -h --help --version'
+		options='-l --listen --ready-fd --cert --key --client-ca -T --token-file --origin --publish --wire -z --compress -A --archive --replay-archive --max-replay --max-backlog --ring --max-message --max-clients --max-per-address --max-header --handshake-timeout --idle-timeout --ping --pong-timeout --grace -v --verbose -q --quiet --json --options-file -h --help --version'
 		paths=1
 		case $prev in
 		-l | --listen) kind=none ;;
@@ -20,6 +20,7 @@ _sc_serve() {
 		-T | --token-file) kind=files ;;
 		--origin) kind=none ;;
 		--wire) kind=words words='1 2 4 5' ;;
+		-A | --archive) kind=none ;;
 		--max-replay) kind=none ;;
 		--max-backlog) kind=none ;;
 		--ring) kind=none ;;

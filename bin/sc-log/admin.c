@@ -84,11 +84,7 @@ int run_create(const void *given, char *const *operands, struct sc_err *err)
 
 	sc_bytes_init(&schema, SCHEMA_MAX);
 	if (o->schema) {
-		rc = sc_read_file(strcmp(o->schema, "-") ? o->schema : "/dev/stdin", &schema, err);
-		if (rc == 0 && schema.len == 0) {
-			rc = sc_err_set(err, SC_E_CONFIG, "cannot read the schema", "it is empty");
-			sc_err_on(err, "file", o->schema);
-		}
+		rc = read_schema(o->schema, &schema, err);
 		settings.schema = sc_span(schema.data, schema.len);
 	}
 	if (rc == 0)
@@ -101,7 +97,27 @@ struct sources {
 	bool json;
 	size_t count;
 	struct sc_bytes text;
+	size_t schema_count;
+	struct sc_bytes schemas; /* all that there were, for --json */
 };
+
+static int add_schema(void *arg, uint64_t version, uint64_t from, struct sc_span schema)
+{
+	struct sources *s = arg;
+	struct sc_bytes *out = &s->schemas;
+
+	if (!s->json)
+		return 0;
+	if (!schema.len)
+		schema = SC_SPAN("null");
+	return sc_bytes_putf(out, "%s{\"version\":%llu,\"from\":%llu,\"schema\":",
+			     s->schema_count++ ? "," : "", (unsigned long long)version,
+			     (unsigned long long)from) < 0 ||
+			       sc_bytes_put(out, schema.data, schema.len) < 0 ||
+			       sc_bytes_putc(out, '}') < 0
+		       ? SC_E_NOMEM
+		       : 0;
+}
 
 static int add_source(void *arg, struct sc_span name, uint64_t offset)
 {
@@ -152,9 +168,13 @@ static void print_json(struct sc_log *log, const struct sc_log_state *s,
 	       (unsigned long long)u->segment_bytes, (unsigned long long)s->sealed_rows,
 	       (unsigned long long)s->sealed_bytes, (unsigned long long)u->index_bytes,
 	       (unsigned long long)u->readers);
-	printf("\"message_max\":%llu,\"schema\":%.*s,\"sources\":{%.*s}}\n",
+	printf("\"message_max\":%llu,\"schema\":%.*s,\"schema_version\":%llu,\"schema_from\":%llu,"
+	       "\"schemas\":[%.*s],\"sources\":{%.*s}}\n",
 	       (unsigned long long)sc_log_message_max(log), (int)text.len, text.data,
-	       (int)sources->text.len, sources->text.data ? sources->text.data : "");
+	       (unsigned long long)sc_log_schema_version(log),
+	       (unsigned long long)sc_log_schema_from(log), (int)sources->schemas.len,
+	       sources->schemas.data ? sources->schemas.data : "", (int)sources->text.len,
+	       sources->text.data ? sources->text.data : "");
 }
 
 static void print_text(struct sc_log *log, const struct sc_log_state *s,
@@ -186,6 +206,10 @@ static void print_text(struct sc_log *log, const struct sc_log_state *s,
 		struct sc_span text = sc_schema_text(sc_log_schema(log));
 
 		printf("schema       %.*s\n", (int)text.len, text.data);
+		if (sc_log_schema_version(log) > 1)
+			printf("             number %llu, in force since offset %llu\n",
+			       (unsigned long long)sc_log_schema_version(log),
+			       (unsigned long long)sc_log_schema_from(log));
 	}
 	printf("%.*s", (int)sources->text.len, sources->text.data ? sources->text.data : "");
 }
@@ -200,6 +224,7 @@ int run_info(const void *given, char *const *operands, struct sc_err *err)
 	int rc;
 
 	sc_bytes_init(&sources.text, 16u << 20);
+	sc_bytes_init(&sources.schemas, 16u << 20);
 	rc = sc_log_open(operands[0], SC_LOG_READ, &log, err);
 	if (rc == 0)
 		rc = sc_log_state(log, &state, err);
@@ -207,11 +232,16 @@ int run_info(const void *given, char *const *operands, struct sc_err *err)
 		rc = sc_log_usage(log, &usage, err);
 	if (rc == 0)
 		rc = sc_log_sources(log, add_source, &sources, err);
+	if (rc == 0)
+		rc = sc_log_schemas(log, add_schema, &sources, err);
+	if (rc == SC_E_NOMEM)
+		sc_err_nomem(err, "cannot say what the log holds");
 	if (rc == 0 && o->common.json)
 		print_json(log, &state, &usage, &sources);
 	else if (rc == 0)
 		print_text(log, &state, &usage, &sources);
 	sc_bytes_done(&sources.text);
+	sc_bytes_done(&sources.schemas);
 	sc_log_close(log);
 	return rc;
 }

@@ -14,6 +14,8 @@ static const struct sc_verb verbs[] = {
 	  verify_options, sizeof(struct verify_opts), run_verify },
 	{ "trim", "LOG", 1, 1, "give up the oldest rows", trim_options, sizeof(struct trim_opts),
 	  run_trim },
+	{ "migrate", "LOG", 1, 1, "change the schema, from the next row on", migrate_options,
+	  sizeof(struct migrate_opts), run_migrate },
 	{ "source", "LOG NAME", 2, 2, "print the last offset that came from a source",
 	  plain_options, sizeof(struct plain_opts), run_source },
 	{ "reindex", "LOG", 1, 1, "build the index anew from the journals", plain_options,
@@ -31,6 +33,9 @@ static const struct sc_example examples[] = {
 	{ "Copy a log from another machine, exactly once whatever crashes",
 	  "sc-sub --after \"$(sc-log source copy trades)\" ws://host:8765/trades | sc-log append "
 	  "--quiet --source trades copy" },
+	{ "Say what another schema would change, then change it, while others append",
+	  "sc-log migrate data/trades --schema new.json --dry-run && sc-log migrate data/trades "
+	  "--schema new.json" },
 	{ NULL, NULL },
 };
 

@@ -15,6 +15,7 @@
 #include "log/range.h"
 
 extern const struct sc_opt create_options[], append_options[], read_options[], verify_options[], trim_options[],
+	migrate_options[],
 	plain_options[];
 struct create_opts { struct sc_common common; const char *schema; uint64_t message_max, journal_bytes; bool force_network_fs; };
 struct append_opts {
@@ -33,6 +34,7 @@ struct read_opts {
 };
 struct verify_opts { struct sc_common common; uint64_t from, to; };
 struct trim_opts { struct sc_common common; uint64_t before; bool before_given; };
+struct migrate_opts { struct sc_common common; const char *schema; bool dry_run; };
 struct plain_opts { struct sc_common common; };
 
 int run_create(const void *given, char *const *operands, struct sc_err *err);
@@ -41,8 +43,12 @@ int run_read(const void *given, char *const *operands, struct sc_err *err);
 int run_info(const void *given, char *const *operands, struct sc_err *err);
 int run_verify(const void *given, char *const *operands, struct sc_err *err);
 int run_trim(const void *given, char *const *operands, struct sc_err *err);
+int run_migrate(const void *given, char *const *operands, struct sc_err *err);
 int run_source(const void *given, char *const *operands, struct sc_err *err);
 int run_reindex(const void *given, char *const *operands, struct sc_err *err);
+
+/* A schema's text, "-" is standard input; an empty one is refused. */
+int read_schema(const char *file, struct sc_bytes *out, struct sc_err *err);
 
 /*
  * TERM and INT make stop_fd readable; a second one, or two seconds that were not enough, ends the

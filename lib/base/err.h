@@ -38,7 +38,8 @@
 	X(CONFIG, 78, "configuration", "the configuration cannot be used") \
 	X(REFUSED, 79, "offset_refused", "the offset was refused; the reason and the numbers are given") \
 	X(TIMEOUT, 80, "timed_out", "timed out") \
-	X(NOBODY, 81, "nobody", "nobody is there to answer")
+	X(NOBODY, 81, "nobody", "nobody is there to answer") \
+	X(STALE, 75, "stale", "what it was checked against was changed meanwhile; try again")
 
 /* Codes are -1, -2, ... in the order above; 0 is success. */
 enum sc_code_ordinal {

@@ -2,6 +2,7 @@
  * fail it. */
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -329,6 +330,21 @@ int sc_make_parents(const char *path, bool sync, struct sc_err *err)
 	return 0;
 }
 
+/* Who may read the old file may read the new one, whoever replaces it. Best effort: only root may
+ * give files away. */
+static void keep_rights(int fd, const char *path)
+{
+	struct stat old, new;
+
+	if (stat(path, &old) < 0 || fstat(fd, &new) < 0)
+		return;
+	if ((old.st_uid != new.st_uid || old.st_gid != new.st_gid) &&
+	    fchown(fd, old.st_uid, old.st_gid) < 0 && fchown(fd, (uid_t)-1, old.st_gid) < 0)
+		errno = 0;
+	if ((old.st_mode & 0777) != (new.st_mode & 0777) && fchmod(fd, old.st_mode & 0777) < 0)
+		errno = 0;
+}
+
 int sc_replace_file(const char *path, const void *data, size_t len, mode_t mode, bool sync,
 		    struct sc_err *err)
 {
@@ -344,6 +360,7 @@ int sc_replace_file(const char *path, const void *data, size_t len, mode_t mode,
 	fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
 	if (fd < 0)
 		return failed(err, SC_E_CANTCREAT, "cannot create", temporary);
+	keep_rights(fd, path);
 	rc = sc_write_all(fd, data, len, temporary, err);
 	if (rc == 0 && sync && sc_sys_fsync(fd) < 0)
 		rc = failed(err, SC_E_IO, "cannot sync", temporary);
@@ -356,6 +373,31 @@ int sc_replace_file(const char *path, const void *data, size_t len, mode_t mode,
 		return rc;
 	}
 	return sync ? sc_sync_dir(parent, err) : 0;
+}
+
+/* "NAME.PID.tmp"? */
+static bool is_temporary(const char *entry, const char *name)
+{
+	size_t len = strlen(name), digits;
+
+	if (strncmp(entry, name, len) != 0 || entry[len] != '.')
+		return false;
+	digits = strspn(entry + len + 1, "0123456789");
+	return digits && !strcmp(entry + len + 1 + digits, ".tmp");
+}
+
+void sc_replace_sweep(const char *path)
+{
+	char parent[PATH_MAX];
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	struct dirent *entry;
+	DIR *dir = parent_of(path, parent) < 0 ? NULL : opendir(parent);
+
+	while (dir && (entry = readdir(dir)))
+		if (is_temporary(entry->d_name, name))
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	if (dir)
+		closedir(dir);
 }
 
 int sc_close(int *fd)

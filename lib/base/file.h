@@ -30,9 +30,13 @@ int sc_pread_all(int fd, void *ret_data, size_t len, off_t at, size_t *ret_len, 
  * special. */
 int sc_read_file(const char *path, struct sc_bytes *buf, struct sc_err *err);
 /* Write TEXT to a new name beside PATH, fsync, rename over PATH, fsync the folder (sync = false
- * leaves out both fsyncs). The temporary is removed on failure. Mode as given for a new file. */
+ * leaves out both fsyncs). The temporary is removed on failure. MODE is for a new
+ * file; else mode and owner stay, as far as we may. */
 int sc_replace_file(const char *path, const void *data, size_t len, mode_t mode, bool sync,
 		    struct sc_err *err);
+/* Away with the new names that it left beside PATH when its process was killed. For whoever is the
+ * only one that replaces PATH now. */
+void sc_replace_sweep(const char *path);
 int sc_sync_dir(const char *path, struct sc_err *err);
 /* Make the folders in front of PATH's last name that are missing, each durable (sync) before the
  * next is made in it. */

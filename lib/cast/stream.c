@@ -13,6 +13,7 @@
 #define HELD_MAX_US 100000 /* the pump waits for its subscribers so long at most */
 #define STALLED_US \
 	20000 /* one that did not move for so long while it waited is not waited for again */
+#define STALLED_TICKS 10u
 #define MARK_SHARE 16u /* the subscribers are looked at each 1/16 of the ring */
 
 size_t sc_stream_payload_size(const struct sc_stream *stream, struct sc_span line, int64_t us)
@@ -108,6 +109,8 @@ void sc_stream_close(struct sc_stream *s)
 	sc_reader_close(s->reader);
 	sc_ring_free(s->ring);
 	sc_bytes_done(&s->scratch);
+	free(s->archive);
+	free(s->archive_shown);
 	free(s->name);
 	free(s);
 }
@@ -410,6 +413,12 @@ void sc_stream_tick(struct sc_stream *s)
 		 * buffer. */
 		if (sub->reader && sub->want == sub->tick_want)
 			sc_subscriber_let_go(sub);
+		/* Neither one of an archive its buffers; but that one is not opened again for each
+		 * pause. */
+		if (!sub->feed || sub->kept_at == sub->kept.len || sub->want != sub->tick_want)
+			sub->stalled_ticks = 0;
+		else if (++sub->stalled_ticks > STALLED_TICKS)
+			sc_subscriber_leave_archive(sub);
 		sub->tick_want = sub->want;
 	}
 }
@@ -444,6 +453,7 @@ int sc_stream_stats(struct sc_stream *s, struct sc_stream_stats *ret_stats, stru
 		if (backlog > stats.backlog_max)
 			stats.backlog_max = backlog;
 		stats.replaying += sc_subscriber_replays(sub);
+		stats.replaying_archive += !sub->closing && sc_subscriber_in_archive(sub);
 	}
 	if (s->log) {
 		struct sc_log_state state;

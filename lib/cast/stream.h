@@ -19,6 +19,7 @@
  *     a request                          sc_stream_attach, then ask for writable
  *     writable                           sc_subscriber_next, write, sc_subscriber_sent
  *     (cast/subscriber.h)
+ *     the feeds' pool woke the loop      sc_stream_fed
  *     wake(arg)                          ask for writable: that subscriber had nothing to send and
  *     now has
  *     dropped(arg)                       ask for writable and start a timer: it is too slow and may
@@ -29,6 +30,7 @@
 
 #include "cast/ring.h"
 #include "cast/subscriber.h"
+#include "log/feed.h"
 #include "log/log.h"
 #include "wire/refusal.h"
 #include "wire/target.h"
@@ -43,6 +45,7 @@ struct sc_stream_settings {
 	uint64_t max_backlog; /* 0 = none: back to the log, or dropped when the ring has passed */
 	bool bounded_replay;
 	uint64_t max_replay;
+	struct sc_feed_pool *feeds; /* what the log does not hold is read from its archive; NULL: it is not */
 	bool publish;            /* publishers are welcome (for the greeting's group_commit) */
 	void (*wake)(void *arg); /* both: of the subscriber; may be NULL */
 	void (*dropped)(void *arg);
@@ -53,6 +56,15 @@ int sc_stream_open(const struct sc_stream_settings *settings, struct sc_log *log
 		   struct sc_stream **ret_stream, struct sc_err *err);
 void sc_stream_close(struct sc_stream *stream);
 int sc_stream_wire(const struct sc_stream *stream);
+
+/*
+ * The log's archive is at URL (NULL: it has none); SHOWN is told in greetings. NOTED: the log says
+ * so itself, so it must be there. Subscribers that read another one go on with that.
+ */
+int sc_stream_set_archive(struct sc_stream *stream, const char *url, const char *shown, bool noted,
+			  struct sc_err *err);
+/* Wakes the subscribers of all streams of this pool that have something new from their archives. */
+void sc_stream_fed(struct sc_feed_pool *feeds);
 
 /*
  * Take new commits into the ring, about MAX_BYTES at most, and wake who waits for them. 1: there is
@@ -75,8 +87,9 @@ int sc_stream_publish(struct sc_stream *stream, struct sc_span frame, struct sc_
 /* Drops who is too far behind, lets go of what stalled replays hold. */
 void sc_stream_tick(struct sc_stream *stream);
 
-/* 0 and a subscriber; 1: refused, *ret_refusal says how. ARG is for the callbacks. TARGET is not
- * kept. */
+/* 0 and a subscriber; 1: refused, *ret_refusal says how. One that begins in the archive has its
+ * greeting, or is closed without one, when that has answered. ARG is for the callbacks. TARGET
+ * is not kept. */
 int sc_stream_attach(struct sc_stream *stream, const struct sc_target *target, void *arg,
 		     struct sc_subscriber **ret_subscriber, struct sc_refusal *ret_refusal,
 		     struct sc_err *err);
@@ -87,13 +100,15 @@ void sc_stream_close_all(struct sc_stream *stream, int code, const char *reason)
 
 struct sc_stream_stats {
 	bool durable;
-	uint64_t subscribers, replaying; /* replaying: reading the log, not the ring */
+	uint64_t subscribers, replaying; /* replaying: reading the log or the archive, not the ring */
+	uint64_t replaying_archive;
 	uint64_t backlog_max;            /* messages that the slowest live subscriber is behind */
 	uint64_t ring_bytes, ring_messages;
 	uint64_t messages_in, bytes_in;   /* into the ring */
 	uint64_t messages_out, bytes_out; /* frames to all subscribers */
+	uint64_t archive_out;             /* messages of them that came from the archive */
 	uint64_t attached;                /* subscribers ever */
-	uint64_t dropped_slow, dropped_evicted, dropped_failed;
+	uint64_t dropped_slow, dropped_evicted, dropped_failed, dropped_archive;
 	uint64_t refused[SC_WHY_KINDS];    /* not_replayable, by why */
 	uint64_t refused_bad;              /* 4400 seen here: bad filters */
 	uint64_t first_offset, end_offset; /* of the log; 0 without */

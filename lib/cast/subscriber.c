@@ -56,6 +56,21 @@ void sc_subscriber_drop(struct sc_subscriber *sub, const struct sc_refusal *refu
 	sub->close.code = sc_refusal_code(refusal);
 	sub->close.len = sc_refusal_reason(refusal, sub->close.reason);
 	sc_subscriber_let_go(sub);
+	sc_subscriber_leave_archive(sub);
+}
+
+void sc_subscriber_evicted(struct sc_subscriber *sub, uint64_t earliest)
+{
+	struct sc_refusal r;
+
+	sc_refusal_init(&r, SC_REFUSAL_NOT_REPLAYABLE);
+	r.why = SC_WHY_EVICTED;
+	r.wire = sub->stream->wire;
+	r.offset = sub->want;
+	r.earliest = earliest;
+	r.has = SC_HAS_OFFSET | SC_HAS_EARLIEST;
+	sub->stream->stats.dropped_evicted++;
+	sc_subscriber_drop(sub, &r);
 }
 
 static void too_slow(struct sc_subscriber *sub, uint64_t limit)
@@ -116,7 +131,12 @@ bool sc_subscriber_check(struct sc_subscriber *sub)
 
 bool sc_subscriber_replays(const struct sc_subscriber *sub)
 {
-	return sub->place == SC_PLACE_LOG && sub->want <= sc_ring_tail(sub->stream->ring)->last;
+	return sub->place != SC_PLACE_RING && sub->want <= sc_ring_tail(sub->stream->ring)->last;
+}
+
+bool sc_subscriber_in_archive(const struct sc_subscriber *sub)
+{
+	return sub->place == SC_PLACE_ARCHIVE;
 }
 
 const struct sc_close *sc_subscriber_close(const struct sc_subscriber *sub)
@@ -127,19 +147,19 @@ const struct sc_close *sc_subscriber_close(const struct sc_subscriber *sub)
 /* A failure of ours while it was served. */
 static enum sc_next fail(struct sc_subscriber *sub, int rc, struct sc_err *err)
 {
-	struct sc_refusal r;
 	struct sc_log_state state;
 
+	if (rc == SC_E_REFUSED && sc_stream_replays_archive(sub->stream)) {
+		/* Retention passed the replay: the archive has what the log gave up. */
+		sc_err_clear(err);
+		sc_subscriber_let_go(sub);
+		rc = sc_subscriber_enter_archive(sub, sub->want, false, err);
+		if (rc == 0)
+			return SC_NEXT_AGAIN;
+	}
 	if (rc == SC_E_REFUSED && sc_log_state(sub->stream->log, &state, NULL) == 0) {
-		/* Retention passed the replay: the rows are gone for everybody, and no error of
-		 * ours. */
-		sc_refusal_init(&r, SC_REFUSAL_NOT_REPLAYABLE);
-		r.why = SC_WHY_EVICTED;
-		r.wire = sub->stream->wire;
-		r.offset = sub->want;
-		r.earliest = state.first_offset;
-		sub->stream->stats.dropped_evicted++;
-		sc_subscriber_drop(sub, &r);
+		/* The rows are gone for everybody, and no error of ours. */
+		sc_subscriber_evicted(sub, state.first_offset);
 		sc_err_clear(err);
 		return SC_NEXT_CLOSE;
 	}
@@ -152,14 +172,16 @@ static enum sc_next fail(struct sc_subscriber *sub, int rc, struct sc_err *err)
 	return SC_NEXT_CLOSE;
 }
 
-enum where { IN_RING, IN_LOG, NOT_YET, CLOSED };
+enum where { IN_RING, IN_LOG, IN_ARCHIVE, NOT_YET, CLOSED };
 
-/* Where the next message is. The two places meet exactly: whatever the ring still holds from `want`
- * on is read there. */
+/* Where the next message is. The places meet exactly: whatever the ring still holds from `want` on
+ * is read there, and what the log holds is not read from the archive. */
 static enum where locate(struct sc_subscriber *sub)
 {
 	struct sc_stream *stream = sub->stream;
 
+	if (sub->place == SC_PLACE_ARCHIVE)
+		return sc_subscriber_check(sub) ? CLOSED : IN_ARCHIVE;
 	if (sub->place == SC_PLACE_RING) {
 		if (sc_ring_holds(stream->ring, &sub->at))
 			return IN_RING;
@@ -214,16 +236,14 @@ static int fetch(struct sc_subscriber *sub, struct sc_err *err)
 	return rc;
 }
 
-/* The first of the lines at hand, without its newline. */
-static struct sc_span first_line(struct sc_span lines)
+struct sc_span sc_subscriber_line(const struct sc_subscriber *sub)
 {
-	const char *end = memchr(lines.data, '\n', lines.len);
+	const char *end = memchr(sub->lines.data, '\n', sub->lines.len);
 
-	return sc_span(lines.data, end ? (size_t)(end - lines.data) : lines.len);
+	return sc_span(sub->lines.data, end ? (size_t)(end - sub->lines.data) : sub->lines.len);
 }
 
-/* Over that line. */
-static void forward(struct sc_subscriber *sub, struct sc_span line)
+void sc_subscriber_forward(struct sc_subscriber *sub, struct sc_span line)
 {
 	size_t used = line.len < sub->lines.len ? line.len + 1 : line.len;
 
@@ -231,24 +251,22 @@ static void forward(struct sc_subscriber *sub, struct sc_span line)
 	sub->lines.len -= used;
 }
 
-static int put_frame(struct sc_stream *stream, struct sc_span line, int64_t us)
+int sc_subscriber_put_frame(struct sc_subscriber *sub, struct sc_bytes *out, struct sc_span line)
 {
-	struct sc_bytes *out = &stream->scratch;
-	size_t size = sc_stream_payload_size(stream, line, us);
+	size_t size = sc_stream_payload_size(sub->stream, line, sub->lines_us);
 
 	if (sc_bytes_reserve(out, SC_HEAD_MAX + size) < 0)
 		return SC_E_NOMEM;
 	out->len += sc_head_put((unsigned char *)out->data + out->len, size);
-	sc_stream_payload(stream, line, us, out->data + out->len);
+	sc_stream_payload(sub->stream, line, sub->lines_us, out->data + out->len);
 	out->len += size;
 	return 0;
 }
 
 /* Does one more line fit? One that is longer than MAX goes alone. */
-static bool fits(const struct sc_stream *stream, struct sc_span line, size_t max)
+bool sc_subscriber_fits(const struct sc_bytes *out, struct sc_span line, size_t max)
 {
-	return !stream->scratch.len ||
-	       stream->scratch.len + line.len + SC_HEAD_MAX + TIME_DIGITS_MAX <= max;
+	return !out->len || out->len + line.len + SC_HEAD_MAX + TIME_DIGITS_MAX <= max;
 }
 
 /*
@@ -265,14 +283,14 @@ static enum sc_next next_from_log(struct sc_subscriber *sub, size_t max, struct 
 
 	sc_bytes_clear(&stream->scratch);
 	while ((rc = fetch(sub, err)) > 0) {
-		struct sc_span line = first_line(sub->lines);
+		struct sc_span line = sc_subscriber_line(sub);
 
-		if (!fits(stream, line, max))
+		if (!sc_subscriber_fits(&stream->scratch, line, max))
 			break;
-		if (put_frame(stream, line, sub->lines_us) < 0)
+		if (sc_subscriber_put_frame(sub, &stream->scratch, line) < 0)
 			return fail(sub, sc_err_nomem(err, "cannot replay"), err);
 		last = sc_ring_offset_of(line.data, line.len);
-		forward(sub, line);
+		sc_subscriber_forward(sub, line);
 		count++;
 	}
 	if (rc < 0 && !count)
@@ -313,6 +331,11 @@ static struct sc_span message_of(struct sc_span payload, bool triples)
 	if (at && triples)
 		at = memchr(at + 1, ',', (size_t)(end - at - 1));
 	return at ? sc_span(at + 1, (size_t)(end - at - 1)) : sc_span("null", 4);
+}
+
+int sc_subscriber_match(struct sc_subscriber *sub, struct sc_span line)
+{
+	return sub->where ? sc_where_match(sub->where, message_of(line, false)) : 1;
 }
 
 /* One step of a filtered subscriber: the next message, wherever it is; moves on when it does not
@@ -373,22 +396,22 @@ static enum sc_next filter_log(struct sc_subscriber *sub, struct filter *f, size
 
 	while (f->rows < FILTER_ROWS_MAX && f->bytes < FILTER_BYTES_MAX &&
 	       (rc = fetch(sub, err)) > 0) {
-		struct sc_span line = first_line(sub->lines);
-		int match = sc_where_match(sub->where, message_of(line, false));
+		struct sc_span line = sc_subscriber_line(sub);
+		int match = sc_subscriber_match(sub, line);
 
 		if (match < 0)
 			return fail(sub, sc_err_nomem(err, "cannot filter"), err);
 		if (match) {
-			if (!fits(stream, line, max))
+			if (!sc_subscriber_fits(&stream->scratch, line, max))
 				break;
-			if (put_frame(stream, line, sub->lines_us) < 0)
+			if (sc_subscriber_put_frame(sub, &stream->scratch, line) < 0)
 				return fail(sub, sc_err_nomem(err, "cannot filter"), err);
 			f->count++;
 		}
 		f->rows++;
 		f->bytes += line.len;
 		want = sc_ring_offset_of(line.data, line.len) + 1;
-		forward(sub, line);
+		sc_subscriber_forward(sub, line);
 		if (!f->count)
 			sub->want = want;
 	}
@@ -424,6 +447,8 @@ static enum sc_next next_filtered(struct sc_subscriber *sub, size_t max, struct 
 		case IN_LOG:
 			next = filter_log(sub, &f, max, err);
 			break;
+		case IN_ARCHIVE:
+			return sc_subscriber_from_archive(sub, max, ret_frames, err);
 		case NOT_YET:
 			sc_subscriber_idle(sub, true);
 			return SC_NEXT_IDLE;
@@ -461,6 +486,8 @@ enum sc_next sc_subscriber_next(struct sc_subscriber *sub, size_t max, struct sc
 	}
 	if (sub->closing)
 		return SC_NEXT_CLOSE;
+	if (sub->asking)
+		return sc_subscriber_ask(sub, err);
 	if (sub->where)
 		return next_filtered(sub, max, ret_frames, err);
 	switch (locate(sub)) {
@@ -468,6 +495,8 @@ enum sc_next sc_subscriber_next(struct sc_subscriber *sub, size_t max, struct sc
 		return next_from_ring(sub, max, ret_frames);
 	case IN_LOG:
 		return next_from_log(sub, max, ret_frames, err);
+	case IN_ARCHIVE:
+		return sc_subscriber_from_archive(sub, max, ret_frames, err);
 	case NOT_YET:
 		sc_subscriber_idle(sub, true);
 		return SC_NEXT_IDLE;
@@ -532,6 +561,12 @@ void sc_subscriber_sent(struct sc_subscriber *sub)
 		if (sub->read_bytes >= READ_BYTES && sub->stream->readers > READERS_MAX)
 			sc_subscriber_let_go(sub);
 		break;
+	case SC_PENDING_ARCHIVE:
+		sub->want = sub->pending_want;
+		sub->kept_at += sub->pending_frames.len;
+		sub->kept_count -= sub->pending_count;
+		stats->archive_out += sub->pending_count;
+		break;
 	}
 	if (sub->pending != SC_PENDING_GREETING) {
 		stats->messages_out += sub->pending_count;
@@ -565,7 +600,7 @@ void sc_subscriber_sent_part(struct sc_subscriber *sub, size_t bytes)
 		sc_subscriber_sent(sub);
 		return;
 	}
-	if (sub->pending != SC_PENDING_RING && sub->pending != SC_PENDING_LOG)
+	if (sub->pending == SC_PENDING_NONE || sub->pending == SC_PENDING_GREETING)
 		return; /* a greeting is one frame: it went whole or not at all */
 	if (sub->pending == SC_PENDING_LOG)
 		sc_subscriber_let_go(
@@ -580,7 +615,12 @@ void sc_subscriber_sent_part(struct sc_subscriber *sub, size_t bytes)
 	}
 	if (!count)
 		return;
-	if (sub->pending == SC_PENDING_LOG) {
+	if (sub->pending == SC_PENDING_ARCHIVE) {
+		sub->want = last + 1;
+		sub->kept_at += at;
+		sub->kept_count -= count;
+		stats->archive_out += count;
+	} else if (sub->pending == SC_PENDING_LOG) {
 		sub->want = last + 1;
 	} else if (!sub->where) {
 		sub->at.pos += at;
@@ -612,6 +652,8 @@ void sc_subscriber_free(struct sc_subscriber *sub)
 		sub->all.next->all.prev = sub->all.prev;
 	stream->stats.subscribers--;
 	sc_subscriber_let_go(sub);
+	sc_subscriber_leave_archive(sub);
+	sc_bytes_done(&sub->kept);
 	sc_where_free(sub->where);
 	sc_bytes_done(&sub->greeting);
 	free(sub);

@@ -1,5 +1,5 @@
 /*
- * cast/subscriber.h: one consumer of a stream: a position, and two places to read from.
+ * cast/subscriber.h: one consumer of a stream: a position, and three places to read from.
  *
  * Owns      a subscriber until sc_subscriber_free; what it hands out is good until the next call on
  *           any subscriber of the stream, or on the stream.
@@ -60,6 +60,8 @@ struct sc_close {
 /* After SC_NEXT_CLOSE. */
 const struct sc_close *sc_subscriber_close(const struct sc_subscriber *sub);
 bool sc_subscriber_replays(const struct sc_subscriber *sub);
+/* It reads the log's archive, or did when it was closed. */
+bool sc_subscriber_in_archive(const struct sc_subscriber *sub);
 uint64_t sc_subscriber_backlog(
 	const struct sc_subscriber
 		*sub); /* messages behind the stream's end; 0 while it first replays */

@@ -62,6 +62,7 @@ struct sc_writer {
 	struct sc_bytes text;
 	uint32_t *lens;
 	size_t lens_cap, rows;
+	uint64_t schema_version; /* that the batch's rows were checked by */
 	struct request **batch;
 	size_t batch_count, batch_cap;
 	struct sc_writer_stats moved; /* added to stats when the replies are given over */
@@ -126,7 +127,8 @@ static int commit(struct sc_writer *w, struct request *const *requests, size_t c
 		  struct sc_log_commit *ret_commit, struct sc_err *err)
 {
 	const struct sc_publisher *p = requests[0]->publisher;
-	struct sc_log_rows rows = { .lens = w->lens + requests[0]->first };
+	struct sc_log_rows rows = { .lens = w->lens + requests[0]->first,
+				    .schema_version = w->schema_version };
 	int rc = open_log(w, err);
 
 	if (rc < 0)
@@ -146,15 +148,17 @@ static int commit(struct sc_writer *w, struct request *const *requests, size_t c
 	if (rc == 0 && ret_commit->duplicate &&
 	    (!ret_commit->first || ret_commit->last - ret_commit->first + 1 != rows.count))
 		ret_commit->first = 0;
-	if (rc < 0 && rc != SC_E_DATA && rc != SC_E_REFUSED && rc != SC_E_NOMEM) {
+	if (rc < 0 && rc != SC_E_DATA && rc != SC_E_REFUSED && rc != SC_E_NOMEM &&
+	    rc != SC_E_STALE) {
 		sc_log_close(w->log);
 		w->log = NULL;
 	}
 	return rc;
 }
 
-/* One commit for all of these; when that is refused for one of them, each on its own. */
-static void commit_replies(struct sc_writer *w, struct request *const *requests, size_t count)
+/* One commit for all of these; when that is refused for one of them, each on its own. How many were
+ * replied to: the others are to be checked by another schema. */
+static size_t commit_replies(struct sc_writer *w, struct request *const *requests, size_t count)
 {
 	struct sc_log_commit done;
 	struct sc_err err;
@@ -162,10 +166,13 @@ static void commit_replies(struct sc_writer *w, struct request *const *requests,
 
 	sc_err_clear(&err);
 	rc = commit(w, requests, count, &done, &err);
+	if (rc == SC_E_STALE)
+		return 0;
 	if ((rc == SC_E_DATA || rc == SC_E_REFUSED) && count > 1) {
 		for (size_t i = 0; i < count; i++)
-			commit_replies(w, requests + i, 1);
-		return;
+			if (!commit_replies(w, requests + i, 1))
+				return i;
+		return count;
 	}
 	if (rc == 0) {
 		w->moved.commits += !done.duplicate;
@@ -184,13 +191,44 @@ static void commit_replies(struct sc_writer *w, struct request *const *requests,
 			      done.first ? done.first + (r->first - requests[0]->first) : 0,
 			      r->count, done.duplicate);
 	}
+	return count;
+}
+
+static void take(struct sc_writer *w, struct request *r);
+
+/* The schema is another one: the requests of the batch from FROM on, from their frames. */
+static void take_again(struct sc_writer *w, size_t from)
+{
+	struct request **batch = w->batch;
+	size_t count = w->batch_count;
+	struct sc_err err;
+	int rc;
+
+	sc_err_clear(&err);
+	rc = sc_log_reload(w->log, &err);
+	w->batch = NULL; /* what is taken fills another one */
+	w->batch_count = w->batch_cap = w->rows = 0;
+	sc_bytes_clear(&w->text);
+	for (size_t i = from; i < count; i++) {
+		if (rc < 0)
+			reply_error(w, batch[i], SC_PUBLISH_FAILED, err.reason);
+		else
+			take(w, batch[i]);
+	}
+	free(batch);
 }
 
 static void flush(struct sc_writer *w)
 {
-	if (w->batch_count)
-		commit_replies(w, w->batch, w->batch_count);
-	w->batch_count = 0;
+	while (w->batch_count) {
+		size_t replied = commit_replies(w, w->batch, w->batch_count);
+
+		if (replied < w->batch_count) {
+			take_again(w, replied);
+			continue;
+		}
+		w->batch_count = 0;
+	}
 	w->rows = 0;
 	sc_bytes_clear(&w->text);
 }
@@ -219,6 +257,8 @@ static int project(struct sc_writer *w, struct request *r, struct sc_publish *pu
 	struct sc_span row;
 	int rc;
 
+	if (!w->rows)
+		w->schema_version = sc_log_schema_version(w->log);
 	r->text_at = w->text.len;
 	r->first = w->rows;
 	while (sc_publish_next(publish, &row)) {
@@ -253,9 +293,42 @@ static bool joins(const struct sc_writer *w, const struct request *r)
 	return r->seq == last->seq + last->count;
 }
 
+/*
+ * Rows that do not fit may be a producer's that were stored before the schema was changed, and come
+ * again since the reply was lost: then the reply is due. Asked with rows that nobody would store.
+ */
+static bool stored_before(struct sc_writer *w, struct request *r, size_t count,
+			  struct sc_log_commit *ret_commit)
+{
+	const struct sc_publisher *p = r->publisher;
+	struct sc_log_rows rows = {
+		.count = count,
+		.schema_version = UINT64_MAX,
+		.producer = sc_span(p->id.data, p->id.len),
+		.producer_epoch = p->epoch,
+		.producer_seq = r->seq,
+	};
+	size_t text_at = w->text.len, rows_at = w->rows;
+	bool stored = p->id.len && sc_log_schema_version(w->log) > 1;
+
+	for (size_t i = 0; stored && i < count; i++) {
+		stored = sc_bytes_putc(&w->text, '0') == 0 &&
+			 grow((void **)&w->lens, &w->lens_cap, w->rows, sizeof(*w->lens)) == 0;
+		if (stored)
+			w->lens[w->rows++] = 1;
+	}
+	rows.lens = w->lens + rows_at;
+	rows.text = sc_span(w->text.data + text_at, count);
+	stored = stored && sc_log_append(w->log, &rows, ret_commit, NULL) == 0;
+	w->text.len = text_at;
+	w->rows = rows_at;
+	return stored;
+}
+
 static void take(struct sc_writer *w, struct request *r)
 {
 	struct sc_publish publish;
+	struct sc_log_commit before;
 	struct sc_err err;
 	int rc;
 
@@ -274,11 +347,23 @@ static void take(struct sc_writer *w, struct request *r)
 		return;
 	}
 	rc = project(w, r, &publish, &err);
+	if (rc == SC_E_DATA && sc_log_reload(w->log, NULL) == 1) {
+		take_again(w, 0); /* it was refused by a schema that is not in force any more */
+		take(w, r);
+		return;
+	}
 	if (rc == 0 &&
 	    grow((void **)&w->batch, &w->batch_cap, w->batch_count, sizeof(struct request *)) < 0) {
 		w->text.len = r->text_at;
 		w->rows = r->first;
 		rc = sc_err_nomem(&err, "cannot publish");
+	}
+	if (rc == SC_E_DATA && stored_before(w, r, publish.count, &before)) {
+		w->moved.duplicates++;
+		if (before.last - before.first + 1 != publish.count)
+			before.first = 0; /* where they are is not known any more */
+		sc_publish_ok(&r->reply, before.first, publish.count, true);
+		return;
 	}
 	if (rc < 0) {
 		reply_failure(w, r, rc, &err);

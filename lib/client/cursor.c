@@ -142,6 +142,7 @@ int sc_cursor_open(const char *path, struct sc_cursor **ret_cursor, struct sc_er
 		sc_cursor_close(c);
 		return rc;
 	}
+	sc_replace_sweep(c->path);
 	read_value(c);
 	*ret_cursor = c;
 	return 0;

@@ -501,11 +501,9 @@ static void describe(const struct sc_schema *s, char *ret_text, size_t size)
 	ret_text[0] = '\0';
 	for (size_t i = 0; i < s->count && len < size; i++) {
 		const struct sc_column *c = &s->columns[i];
-		const char *type = sc_column_format_name(c->type);
+		const char *type = sc_column_word(c->type);
 		int n;
 
-		if (!type)
-			type = sc_column_type_name(c->type);
 		n = snprintf(ret_text + len, size - len, "%s%.*s %s%s", i ? ", " : "",
 			     NAME_SHOWN(c->name), type, c->nullable ? " or null" : "");
 		len += n > 0 ? (size_t)n : 0;

@@ -43,6 +43,30 @@ struct sc_span sc_schema_text(const struct sc_schema *schema);
 int sc_schema_same(const struct sc_schema *a, const struct sc_schema *b, struct sc_err *err);
 
 /*
+ * May NEXT take the place of the last of COUNT schemas that a stream had, oldest first (NULL: a
+ * time without one)? Else SC_E_CONFIG naming the column and the rule:
+ *     a column keeps its type for ever, also after it was removed;
+ *     one that can be null stays so, since rows with null are stored;
+ *     one that the last schema does not have can be null, since the rows before it have none, and
+ *     writers that do not know it must go on.
+ * Columns may be removed, made nullable, and stand in another order. Behind a time without a
+ * schema anything goes that keeps the types.
+ */
+int sc_schema_may_follow(const struct sc_schema *const *before, size_t count,
+		const struct sc_schema *next, struct sc_err *err);
+/* What is different, in NEXT's order, then what was removed, then the order. FROM NULL: no schema,
+ * all columns are added. How many; EACH may be NULL. */
+enum sc_schema_act { SC_SCHEMA_ADDED, SC_SCHEMA_NULLABLE, SC_SCHEMA_REMOVED, SC_SCHEMA_ORDER };
+struct sc_schema_change {
+	enum sc_schema_act act;
+	const struct sc_column *column; /* NULL with SC_SCHEMA_ORDER: that of the columns that stay */
+};
+size_t sc_schema_changes(const struct sc_schema *from, const struct sc_schema *next,
+		void (*each)(void *arg, const struct sc_schema_change *change), void *arg);
+/* "int64", "boolean": the format if the type has one. */
+const char *sc_column_word(enum sc_column_type type);
+
+/*
  * Check one row (a JSON text) and append it as the log stores it, on one line, no newline:
  * with a schema, an object of exactly the columns in order, each value's bytes as they came, null
  * for a nullable column that is absent; of a repeated key the last value counts, its type too;

@@ -128,6 +128,33 @@ static int check_producer(struct commit *c, struct sc_producer *dup, struct sc_e
 	return SC_E_REFUSED;
 }
 
+/* Under the lock: were the rows checked by the schema in force? */
+static int check_schema(const struct commit *c, struct sc_err *err)
+{
+	struct sc_schema_mark now = sc_settings_schema(&c->log->settings);
+	uint64_t checked = c->rows->schema_version;
+
+	if ((checked ? checked : c->log->mark.version) == now.version)
+		return 0;
+	sc_err_set(err, SC_E_STALE, "cannot append to", "its schema was changed at offset %llu",
+		   (unsigned long long)now.from);
+	sc_log_err(c->log, err);
+	sc_err_next(err, "check the rows again");
+	return SC_E_STALE;
+}
+
+/*
+ * A schema never begins above the next offset but in a copy that was made during a migration: what
+ * is missing there is not given again, and no row stands before its schema.
+ */
+static void keep_above_schema(struct commit *c)
+{
+	uint64_t from = sc_settings_schema(&c->log->settings).from;
+
+	if (c->state.next < from)
+		c->state.next = from;
+}
+
 /* Under the lock: may these rows be appended now? 1: they are duplicates. */
 static int check_state(struct commit *c, struct sc_producer *dup, struct sc_err *err)
 {
@@ -167,9 +194,12 @@ static int check_state(struct commit *c, struct sc_producer *dup, struct sc_err 
 static int make_exts(struct commit *c, struct sc_err *err)
 {
 	const struct sc_log_rows *rows = c->rows;
+	struct sc_schema_mark mark = sc_settings_schema(&c->log->settings);
 	struct sc_bytes *ext = &c->log->ext;
 
 	sc_bytes_clear(ext);
+	if (mark.version > 1 && c->state.next == mark.from && sc_ext_put_schema(ext, &mark) < 0)
+		return sc_err_nomem(err, "cannot append");
 	c->first = rows->offsets ? rows->offsets[0] : c->state.next;
 	c->last = rows->offsets ? rows->offsets[rows->count - 1] : c->state.next + rows->count - 1;
 	if (rows->source.len && sc_ext_put_source(ext, rows->source, rows->source_offset) < 0)
@@ -300,12 +330,14 @@ static int write_blocks(struct commit *c, int64_t now_us, struct sc_err *err)
 	return rc;
 }
 
-/* The journal that this commit goes to. */
+/* The journal that this commit goes to: no journal holds rows of two schemas. */
 static int choose_journal(struct commit *c, struct sc_err *err)
 {
+	const struct sc_settings *settings = &c->log->settings;
 	struct sc_state *s = &c->state;
 
-	if (s->journal != s->next && (s->suspect || s->end >= c->log->settings.journal_bytes))
+	if (s->journal != s->next && (s->suspect || s->end >= settings->journal_bytes ||
+				      s->journal < sc_settings_schema(settings).from))
 		return sc_journal_rotate(c->log, c->txn, s, err);
 	return sc_journal_use(c->log, s, err);
 }
@@ -393,7 +425,10 @@ int sc_log_append(struct sc_log *log, const struct sc_log_rows *rows,
 		rc = sc_index_begin(log, &c.txn, &c.state, err);
 	if (rc < 0)
 		return rc;
+	keep_above_schema(&c);
 	rc = check_state(&c, &dup, err);
+	if (rc == 0)
+		rc = check_schema(&c, err);
 	if (rc != 0) {
 		sc_index_abort(log, &c.txn);
 		if (rc == 1)

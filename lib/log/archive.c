@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "json/scan.h"
 #include "log/archive_internal.h"
+#include "log/log_internal.h"
 
 #define TRIED "cannot read"
 
@@ -108,7 +109,8 @@ static int read_json(struct sc_archive *archive, const char *name, struct sc_byt
 		return no_sense(archive, name, "it is not a JSON object", err);
 	if (!sc_json_get(ret_root, "format", &member) || !sc_json_u64(&member, &format))
 		return no_sense(archive, name, "it holds no format number", err);
-	if (format == SC_ARCHIVE_FORMAT)
+	if (format == SC_ARCHIVE_FORMAT ||
+	    (format == SC_LOG_FORMAT_SCHEMAS && !strcmp(name, SC_ARCHIVE_LOG)))
 		return 0;
 	sc_err_set(err, SC_E_CONFIG, TRIED, "it has format %llu; this program knows format %d",
 		   (unsigned long long)format, SC_ARCHIVE_FORMAT);

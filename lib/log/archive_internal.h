@@ -104,6 +104,8 @@ struct sc_segment *sc_archive_segment_inner(struct sc_archive_segment *segment);
 /* archive_record.c */
 int sc_archive_record_read(struct sc_archive *archive, struct sc_err *err);
 int sc_archive_record_write(struct sc_archive *archive, struct sc_err *err);
+/* What a writer of it left that was killed. */
+void sc_archive_record_sweep(struct sc_archive *archive);
 int sc_archive_record_add(struct sc_archive *archive, uint64_t first, uint64_t next,
 		struct sc_err *err);
 bool sc_archive_record_has(const struct sc_archive *archive, uint64_t first, uint64_t next);

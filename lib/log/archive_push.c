@@ -106,6 +106,18 @@ static int claim(struct sc_archive *archive, struct sc_err *err)
 	return rc;
 }
 
+/* What a run left that died: nobody else writes here. That it cannot be looked for, for want of
+ * rights or of such a request, is no reason not to archive. */
+static void sweep(struct sc_archive *archive)
+{
+	char prefix[SC_ARCHIVE_KEY];
+	uint64_t removed;
+
+	sc_archive_record_sweep(archive);
+	sc_archive_name(archive, "", prefix);
+	sc_store_sweep(archive->store, prefix, sc_wall_us(), &removed, NULL);
+}
+
 int sc_archive_open_log(struct sc_log *log, const char *url,
 			const struct sc_store_settings *settings, bool dry,
 			struct sc_archive **ret_archive, struct sc_err *err)
@@ -138,6 +150,8 @@ int sc_archive_open_log(struct sc_log *log, const char *url,
 		sc_archive_close(archive);
 		return rc;
 	}
+	if (!dry)
+		sweep(archive);
 	*ret_archive = archive;
 	return 0;
 }

@@ -150,6 +150,14 @@ int sc_archive_record_read(struct sc_archive *archive, struct sc_err *err)
 	return rc;
 }
 
+void sc_archive_record_sweep(struct sc_archive *archive)
+{
+	char path[PATH_MAX];
+
+	sc_log_file(archive->log, path, RECORD);
+	sc_replace_sweep(path);
+}
+
 int sc_archive_record_write(struct sc_archive *archive, struct sc_err *err)
 {
 	const struct sc_archive_record *r = &archive->record;

@@ -195,18 +195,28 @@ int sc_ext_put_producer(struct sc_bytes *out, struct sc_span name, const struct 
 	return put_ext(out, SC_EXT_PRODUCER, numbers, 6, name);
 }
 
+int sc_ext_put_schema(struct sc_bytes *out, const struct sc_schema_mark *mark)
+{
+	uint64_t numbers[] = { mark->version, mark->from };
+
+	return put_ext(out, SC_EXT_SCHEMA, numbers, 2, mark->text);
+}
+
 static bool read_ext(uint32_t kind, const char *data, size_t len, struct sc_ext *ret_ext)
 {
 	static const size_t counts[] = {
-		[SC_EXT_ANCHOR] = 4, [SC_EXT_SOURCE] = 1, [SC_EXT_PRODUCER] = 6
+		[SC_EXT_ANCHOR] = 4,
+		[SC_EXT_SOURCE] = 1,
+		[SC_EXT_PRODUCER] = 6,
+		[SC_EXT_SCHEMA] = 2,
 	};
 	uint64_t n[6] = { 0 };
 	size_t count;
 
-	if (kind < SC_EXT_ANCHOR || kind > SC_EXT_PRODUCER)
+	if (kind < SC_EXT_ANCHOR || kind > SC_EXT_SCHEMA)
 		return false;
 	count = counts[kind];
-	if (len < count * 8 || len - count * 8 > SC_NAME_MAX)
+	if (len < count * 8 || (kind != SC_EXT_SCHEMA && len - count * 8 > SC_NAME_MAX))
 		return false;
 	for (size_t i = 0; i < count; i++)
 		n[i] = get64(data + i * 8);
@@ -217,8 +227,12 @@ static bool read_ext(uint32_t kind, const char *data, size_t len, struct sc_ext 
 		ret_ext->anchor = (struct sc_anchor){ ret_ext->name, n[0], n[1], n[2], n[3] };
 	else if (kind == SC_EXT_SOURCE)
 		ret_ext->source_offset = n[0];
-	else
+	else if (kind == SC_EXT_PRODUCER)
 		ret_ext->producer = (struct sc_producer){ n[0], n[1], n[2], n[3], n[4], n[5] };
+	else {
+		ret_ext->schema = (struct sc_schema_mark){ n[0], n[1], ret_ext->name };
+		ret_ext->name.len = 0;
+	}
 	return true;
 }
 

@@ -62,7 +62,7 @@ bool sc_hash_same(const struct sc_hash *a, const struct sc_hash *b);
 void sc_hash_text(const struct sc_hash *hash, char ret_text[2 * SC_HASH_LEN + 1]);
 bool sc_hash_parse(struct sc_span text, struct sc_hash *ret_hash);
 
-enum sc_ext_kind { SC_EXT_ANCHOR = 1, SC_EXT_SOURCE = 2, SC_EXT_PRODUCER = 3 };
+enum sc_ext_kind { SC_EXT_ANCHOR = 1, SC_EXT_SOURCE = 2, SC_EXT_PRODUCER = 3, SC_EXT_SCHEMA = 4 };
 
 /* The first block of each journal: what came before it. */
 struct sc_anchor {
@@ -77,9 +77,16 @@ struct sc_producer {
 	uint64_t first, last;         /* the offsets it got */
 	uint64_t commit;
 };
+/* The schema in force, in a log whose schema was changed: behind each anchor, and in the first
+ * commit under it. */
+struct sc_schema_mark {
+	uint64_t version, from;  /* counted from 1; the first offset that is checked by it */
+	struct sc_span text;     /* published form; empty = none */
+};
 struct sc_ext {
 	int kind;
 	struct sc_span name;      /* source or producer */
+	struct sc_schema_mark schema;
 	uint64_t source_offset;
 	struct sc_producer producer;
 	struct sc_anchor anchor;
@@ -88,6 +95,7 @@ int sc_ext_put_anchor(struct sc_bytes *out, const struct sc_anchor *anchor);
 int sc_ext_put_source(struct sc_bytes *out, struct sc_span name, uint64_t offset);
 int sc_ext_put_producer(struct sc_bytes *out, struct sc_span name,
 		const struct sc_producer *producer);
+int sc_ext_put_schema(struct sc_bytes *out, const struct sc_schema_mark *mark);
 /* Take the next extension off *REST; false at the end. Kinds that are not known are skipped. */
 bool sc_ext_next(struct sc_span *rest, struct sc_ext *ret_ext);
 

@@ -471,6 +471,8 @@ int sc_index_rebuild(struct sc_log *log, struct sc_err *err)
 	rc = fill_index(log, fresh, &r, err);
 	if (rc == 0)
 		rc = sc_recover_settle(log, &r, err);
+	if (rc == 0 && r.schema_newer)
+		rc = sc_settings_write(log->path, &log->settings, err);
 	if (rc == 0)
 		rc = swap_index(log, fresh, err);
 	if (rc < 0) {
@@ -594,6 +596,11 @@ int sc_index_begin(struct sc_log *log, struct sc_kv_txn **ret_txn, struct sc_sta
 		}
 		rc = kv_state(txn, &state, err);
 		if (rc == 0 && still_ours(log, &state)) {
+			rc = sc_settings_check(log, err);
+			if (rc < 0) {
+				sc_index_abort(log, &txn);
+				return rc;
+			}
 			if (state.commit % REAP_EVERY == 0)
 				sc_kv_reap(log->kv); /* dead readers would make the index grow */
 			*ret_txn = txn;

@@ -19,15 +19,15 @@ static struct sc_batch *filling(struct sc_intake *in)
 }
 
 /* A line is refused: aside with it, or the end. ERR is already about the row. */
-static int refuse_line(struct sc_intake *in, struct sc_span line, bool whole)
+static int refuse_line(struct sc_intake *in, struct sc_span line, uint64_t number, bool whole)
 {
-	char number[24];
+	char digits[24];
 	int rc;
 
 	if (in->o->bad_fd < 0) {
-		number[sc_u64_digits(number, in->result->lines)] = 0;
-		sc_err_on(in->err, "on line", number);
-		sc_err_field_int(in->err, "line", (int64_t)in->result->lines);
+		digits[sc_u64_digits(digits, number)] = 0;
+		sc_err_on(in->err, "on line", digits);
+		sc_err_field_int(in->err, "line", (int64_t)number);
 		if (!in->err->next[0])
 			sc_err_next(in->err,
 				    "mend it, or set such lines aside with --skip-bad FILE");
@@ -81,7 +81,7 @@ static int project(struct sc_intake *in, struct sc_span msg, struct sc_batch *b)
 
 	if (rc == SC_E_DATA && in->o->wrap && !in->schema)
 		rc = sc_wrap_message(msg, false, &b->text);
-	if (rc == SC_E_NOMEM && !b->text.full)
+	if (rc == SC_E_NOMEM && (!b->text.full || in->again))
 		return sc_err_nomem(in->err, "cannot append");
 	if (rc == SC_E_NOMEM || (rc == 0 && b->text.len - before > in->message_max)) {
 		size_t len = rc == 0 ? b->text.len - before : msg.len;
@@ -92,65 +92,191 @@ static int project(struct sc_intake *in, struct sc_span msg, struct sc_batch *b)
 	return rc;
 }
 
-static int add_row(struct sc_intake *in, struct sc_batch *b, size_t before,
-		   const struct sc_line *pair, bool is_pair)
+static int grow(struct sc_batch *b)
 {
-	if (b->count == b->cap) {
-		size_t cap = b->cap ? b->cap * 2 : 1024;
-		uint32_t *lens = sc_realloc(b->lens, cap * sizeof(*lens));
-		uint64_t *offsets;
+	size_t cap = b->cap ? b->cap * 2 : 1024;
+	uint32_t *lens = sc_realloc(b->lens, cap * sizeof(*lens));
+	struct sc_origin *origins;
+	uint64_t *offsets;
 
-		if (lens)
-			b->lens = lens;
-		offsets = lens ? sc_realloc(b->offsets, cap * sizeof(*offsets)) : NULL;
-		if (!offsets) {
-			b->text.len = before;
-			return sc_err_nomem(in->err, "cannot append");
-		}
-		b->offsets = offsets;
-		b->cap = cap;
+	if (!lens)
+		return SC_E_NOMEM;
+	b->lens = lens;
+	offsets = sc_realloc(b->offsets, cap * sizeof(*offsets));
+	if (!offsets)
+		return SC_E_NOMEM;
+	b->offsets = offsets;
+	origins = sc_realloc(b->origins, cap * sizeof(*origins));
+	if (!origins)
+		return SC_E_NOMEM;
+	b->origins = origins;
+	b->cap = cap;
+	return 0;
+}
+
+/* The row whose text stands behind the first BEFORE bytes; RAW is the line it came from. */
+static int add_row(struct sc_intake *in, struct sc_batch *b, size_t before,
+		   const struct sc_line *pair, const struct sc_origin *origin, struct sc_span raw)
+{
+	if ((b->count == b->cap && grow(b) < 0) || sc_bytes_put(&b->raw, raw.data, raw.len) < 0) {
+		b->text.len = before;
+		return sc_err_nomem(in->err, "cannot append");
 	}
 	b->lens[b->count] = (uint32_t)(b->text.len - before);
-	b->offsets[b->count++] = is_pair ? pair->offset : 0;
-	if (is_pair && in->o->source)
+	b->origins[b->count] = *origin;
+	b->offsets[b->count++] = pair ? pair->offset : 0;
+	if (pair && in->o->source)
 		b->source_offset = pair->offset;
 	return 0;
 }
 
-static int take_line(struct sc_intake *in, struct sc_span raw)
+/* SC_E_DATA: it is refused, by the schema that we know. */
+static int try_line(struct sc_intake *in, struct sc_batch *b, struct sc_span raw, uint64_t number)
 {
+	struct sc_origin origin = { number, (uint32_t)raw.len };
 	struct sc_span text = sc_json_trim(raw);
-	struct sc_batch *b = filling(in);
 	struct sc_line pair = { .offset = 0 };
 	size_t before = b->text.len;
 	int is_pair, rc;
 
-	in->result->lines++;
 	if (text.len == 0)
 		return 0; /* a blank line holds no message */
 	is_pair = take_pair(in, text, &pair);
 	if (is_pair < 0)
-		return refuse_line(in, raw, true);
-	if (is_pair && in->o->source && pair.offset <= in->source_at) {
+		return SC_E_DATA;
+	if (is_pair && in->o->source && !in->again && pair.offset <= in->source_at) {
 		in->result
 			->skipped++; /* it is there already: that is what makes a chain exactly-once */
 		return 0;
 	}
 	rc = project(in, is_pair ? pair.msg : text, b);
-	if (rc == SC_E_DATA)
-		return refuse_line(in, raw, true);
 	if (rc == 0)
-		rc = add_row(in, b, before, &pair, is_pair);
-	if (rc == 0 && is_pair && in->o->source)
+		rc = add_row(in, b, before, is_pair ? &pair : NULL, &origin, raw);
+	if (rc == 0 && is_pair && in->o->source && !in->again)
 		in->source_at = pair.offset;
 	return rc;
+}
+
+/*
+ * The rows of a batch, checked by the schema that we know now: those that do not fit are refused as
+ * if they came now. On an error those before it stay in the batch.
+ */
+static int check_again(struct sc_intake *in, struct sc_batch *b)
+{
+	struct sc_bytes raw = b->raw;
+	struct sc_origin *origins = b->origins;
+	size_t count = b->count, at = 0;
+	int rc = 0;
+
+	sc_bytes_init(&b->raw, raw.max);
+	b->origins = NULL;
+	b->cap = 0; /* grown anew, with the origins */
+	sc_batch_clear(b);
+	in->again = true;
+	for (size_t i = 0; rc == 0 && i < count; at += origins[i++].len) {
+		struct sc_span line = sc_span(raw.data + at, origins[i].len);
+
+		rc = try_line(in, b, line, origins[i].number);
+		if (rc == SC_E_DATA)
+			rc = refuse_line(in, line, origins[i].number, true);
+	}
+	in->again = false;
+	sc_bytes_done(&raw);
+	free(origins);
+	return rc;
+}
+
+/*
+ * A batch was not committed since the schema was changed: check it and commit it, until that is
+ * done. A refused line is told when the rows before it are in the log.
+ */
+static int commit_again(struct sc_intake *in, struct sc_batch *b)
+{
+	struct sc_err refusal = { .code = 0 };
+	int rc;
+
+	do {
+		rc = sc_intake_take_schema(in);
+		if (rc == 0)
+			rc = check_again(in, b);
+		if (rc == SC_E_DATA)
+			refusal = *in->err; /* of an earlier line each time */
+		else if (rc < 0)
+			return rc;
+		rc = b->count ? sc_intake_commit(in, b) : 0;
+	} while (rc == SC_E_STALE);
+	if (rc == 0 && refusal.code) {
+		*in->err = refusal;
+		rc = refusal.code;
+	}
+	return rc;
+}
+
+static int commit_here(struct sc_intake *in, struct sc_batch *b)
+{
+	int rc = sc_intake_commit(in, b);
+
+	return rc == SC_E_STALE ? commit_again(in, b) : rc;
+}
+
+/* Wait for the commit that runs. What was filled meanwhile is checked by the schema that it
+ * used. */
+static int settle(struct sc_intake *in)
+{
+	int rc = sc_intake_settle(in);
+
+	if (rc != SC_E_STALE)
+		return rc;
+	rc = commit_again(in, &in->batches[in->fill ^ 1]);
+	if (rc < 0) {
+		sc_batch_clear(filling(in)); /* these come after it */
+		return rc;
+	}
+	return check_again(in, filling(in));
+}
+
+/* A row was refused: by the schema in force? 1: there is another one, and the batch is checked by
+ * it. */
+static int renew_schema(struct sc_intake *in)
+{
+	struct sc_err refusal = *in->err;
+	uint64_t was = in->schema_version;
+	int rc = settle(in);
+
+	if (rc == 0)
+		rc = sc_log_reload(*in->log, in->err);
+	if (rc >= 0 && sc_log_schema_version(*in->log) != in->schema_version) {
+		rc = sc_intake_take_schema(in);
+		if (rc == 0)
+			rc = check_again(in, filling(in));
+	}
+	if (rc < 0)
+		return rc;
+	*in->err = refusal;
+	return in->schema_version != was;
+}
+
+static int take_line(struct sc_intake *in, struct sc_span raw)
+{
+	uint64_t number = ++in->result->lines;
+	int rc = try_line(in, filling(in), raw, number), renewed;
+
+	if (rc != SC_E_DATA)
+		return rc;
+	renewed = renew_schema(in);
+	if (renewed < 0)
+		return renewed;
+	if (renewed)
+		rc = try_line(in, filling(in), raw, number);
+	return rc == SC_E_DATA ? refuse_line(in, raw, number, true) : rc;
 }
 
 static bool batch_full(const struct sc_intake *in)
 {
 	const struct sc_batch *b = &in->batches[in->fill];
 
-	return b->text.len >= SC_BATCH_BYTES || b->count >= in->batch_rows;
+	return b->text.len >= SC_BATCH_BYTES || b->raw.len >= SC_BATCH_RAW ||
+	       b->count >= in->batch_rows;
 }
 
 /*
@@ -163,7 +289,7 @@ static int discard_some(struct sc_intake *in, struct sc_span text, bool ends)
 
 	if (in->o->bad_fd < 0) {
 		in->result->lines++;
-		return refuse_line(in, text, true);
+		return refuse_line(in, text, in->result->lines, true);
 	}
 	rc = sc_write_all(in->o->bad_fd, text.data, text.len, in->o->bad_name, in->err);
 	if (rc == 0 && ends) {
@@ -265,13 +391,14 @@ static int wait_some(struct sc_intake *in, bool want_input, int ms, struct pollf
  */
 static int hand_over(struct sc_intake *in)
 {
-	int rc = sc_intake_settle(in);
+	int rc = settle(in);
 
-	if (rc < 0)
+	if (rc < 0 || !filling(in)->count)
 		return rc;
 	if (filling(in)->text.len < INLINE_BYTES)
-		return sc_intake_commit_here(in);
-	return sc_intake_commit_there(in);
+		return commit_here(in, filling(in));
+	rc = sc_intake_commit_there(in);
+	return rc == SC_E_STALE ? commit_again(in, filling(in)) : rc; /* there was no thread */
 }
 
 static int step(struct sc_intake *in)
@@ -294,7 +421,7 @@ static int step(struct sc_intake *in)
 	if (fds[AT_IN].revents && !(filling(in)->text.len >= INLINE_BYTES && !sc_intake_busy(in)))
 		return read_some(in);
 	if (fds[AT_DONE].revents)
-		return sc_intake_settle(in);
+		return settle(in);
 	if (!filling(in)->count)
 		return 0;
 	if (!sc_intake_busy(in))
@@ -304,24 +431,22 @@ static int step(struct sc_intake *in)
 	if (rc < 0 || in->ended_early)
 		return rc;
 	if (fds[AT_DONE].revents)
-		return sc_intake_settle(in);
+		return settle(in);
 	return fds[AT_IN].revents ? read_some(in) : 0;
 }
 
 /* What was taken is committed in any case: the rows before a refused one too. */
 static int finish(struct sc_intake *in, int rc)
 {
-	struct sc_err first;
-	int rest;
+	struct sc_err first = *in->err;
+	int rest = settle(in);
 
-	if (rc < 0 && in->err)
-		first = *in->err;
-	rest = sc_intake_settle(in);
 	if (rest == 0 && filling(in)->count && !in->append_failed)
-		rest = sc_intake_commit_here(in);
-	if (rc < 0 && in->err)
-		*in->err = first; /* the earlier error is the one to tell */
-	return rc < 0 ? rc : rest;
+		rest = commit_here(in, filling(in));
+	if (rc == 0 || rest == SC_E_DATA)
+		return rest; /* a line refused by a schema that came meanwhile stands before the other */
+	*in->err = first;
+	return rc;
 }
 
 static bool all_taken(const struct sc_intake *in)

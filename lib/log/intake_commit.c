@@ -10,7 +10,7 @@
 #include "log/log_internal.h"
 
 #define SPACE_RETRY_MS 500
-#define BATCH_MAX (SC_BATCH_BYTES + SC_MESSAGE_MAX)
+#define BATCH_MAX (448u << 20) /* rows may grow when they are checked by another schema */
 
 static bool is_full_disk(const struct sc_err *err)
 {
@@ -50,6 +50,26 @@ static int append(struct sc_intake *in, const struct sc_log_rows *rows,
 	}
 }
 
+void sc_batch_clear(struct sc_batch *b)
+{
+	sc_bytes_clear(&b->text);
+	sc_bytes_clear(&b->raw);
+	b->count = 0;
+}
+
+int sc_intake_take_schema(struct sc_intake *in)
+{
+	int rc = sc_log_reload(*in->log, in->err);
+
+	if (rc < 0)
+		return rc;
+	in->schema = sc_log_schema(*in->log);
+	in->schema_version = sc_log_schema_version(*in->log);
+	sc_log_close(in->retired);
+	in->retired = NULL;
+	return 0;
+}
+
 static int commit_batch(struct sc_intake *in, struct sc_batch *b, struct sc_err *err)
 {
 	struct sc_log_commit commit;
@@ -59,6 +79,7 @@ static int commit_batch(struct sc_intake *in, struct sc_batch *b, struct sc_err 
 		.count = b->count,
 		.offsets = in->o->mirror ? b->offsets : NULL,
 		.if_next = in->if_next,
+		.schema_version = in->schema_version,
 	};
 	int rc;
 
@@ -68,7 +89,7 @@ static int commit_batch(struct sc_intake *in, struct sc_batch *b, struct sc_err 
 	}
 	rc = append(in, &rows, &commit, err);
 	if (rc < 0) {
-		in->append_failed = true;
+		in->append_failed = in->append_failed || rc != SC_E_STALE;
 		return rc;
 	}
 	if (in->if_next)
@@ -77,8 +98,7 @@ static int commit_batch(struct sc_intake *in, struct sc_batch *b, struct sc_err 
 	in->result->rows += b->count;
 	in->result->commits++;
 	in->result->last = commit.last;
-	sc_bytes_clear(&b->text);
-	b->count = 0;
+	sc_batch_clear(b);
 	if (in->o->out_fd >= 0 && !in->out_failed &&
 	    sc_write_all(in->o->out_fd, commit.lines.data, commit.lines.len, "standard output",
 			 &in->out_err) < 0)
@@ -138,16 +158,16 @@ int sc_intake_settle(struct sc_intake *in)
 	return in->job_rc;
 }
 
-int sc_intake_commit_here(struct sc_intake *in)
+int sc_intake_commit(struct sc_intake *in, struct sc_batch *batch)
 {
-	return commit_batch(in, &in->batches[in->fill], in->err);
+	return commit_batch(in, batch, in->err);
 }
 
 int sc_intake_commit_there(struct sc_intake *in)
 {
 	if (!in->running) {
 		if (pthread_create(&in->thread, NULL, work, in) != 0)
-			return sc_intake_commit_here(in); /* slower, and right */
+			return sc_intake_commit(in, &in->batches[in->fill]); /* slower, and right */
 		in->running = true;
 	}
 	pthread_mutex_lock(&in->lock);
@@ -164,13 +184,16 @@ int sc_intake_init(struct sc_intake *in)
 	int rc = 0;
 
 	in->schema = sc_log_schema(*in->log);
+	in->schema_version = sc_log_schema_version(*in->log);
 	in->message_max = sc_log_message_max(*in->log);
 	in->batch_rows = in->o->batch_rows ? in->o->batch_rows : SC_BATCH_ROWS;
 	in->if_next = in->o->if_next;
 	in->line_max = 2 * in->message_max + 4096;
 	sc_bytes_init(&in->raw, in->line_max + (1u << 20));
-	sc_bytes_init(&in->batches[0].text, BATCH_MAX);
-	sc_bytes_init(&in->batches[1].text, BATCH_MAX);
+	for (int i = 0; i < 2; i++) {
+		sc_bytes_init(&in->batches[i].text, BATCH_MAX);
+		sc_bytes_init(&in->batches[i].raw, SC_BATCH_RAW + in->line_max);
+	}
 	pthread_mutex_init(&in->lock, NULL);
 	pthread_cond_init(&in->wake, NULL);
 	in->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -200,6 +223,8 @@ void sc_intake_done(struct sc_intake *in)
 	sc_bytes_done(&in->raw);
 	for (int i = 0; i < 2; i++) {
 		sc_bytes_done(&in->batches[i].text);
+		sc_bytes_done(&in->batches[i].raw);
+		free(in->batches[i].origins);
 		free(in->batches[i].lens);
 		free(in->batches[i].offsets);
 	}

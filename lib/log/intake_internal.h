@@ -15,26 +15,37 @@
 
 #include "log/intake.h"
 
+/* A line of input and its number: to be checked again when the schema was changed meanwhile. */
+struct sc_origin {
+	uint64_t number;
+	uint32_t len;
+};
 struct sc_batch {
 	struct sc_bytes text;
+	struct sc_bytes raw;       /* the lines that the rows came from, back to back */
+	struct sc_origin *origins;
 	uint32_t *lens;
 	uint64_t *offsets;
 	size_t count, cap;
 	uint64_t source_offset;
 };
 
+#define SC_BATCH_RAW (4u << 20) /* of input in a batch; lines may be longer than their rows */
+
 struct sc_intake {
 	struct sc_log **log;
 	const struct sc_intake_options *o;
 	struct sc_intake_result *result;
 	struct sc_err *err;
-	const struct sc_schema *schema;
+	const struct sc_schema *schema; /* that rows are checked by */
+	uint64_t schema_version;
 	uint64_t message_max, batch_rows;
 	size_t line_max;           /* of input: a row may come with white space */
 	struct sc_bytes raw;       /* input; taken up to `at`, no LF up to at + searched */
 	size_t at, searched;
 	bool ended, ended_early;
 	struct sc_log *retired;    /* the handle that schema belongs to, once another took its place */
+	bool again;                /* rows that were taken are checked anew */
 	bool discard;              /* inside a line that is too long */
 	uint64_t source_at;
 	uint64_t if_next;
@@ -62,8 +73,14 @@ void sc_intake_done(struct sc_intake *in);
 bool sc_intake_busy(const struct sc_intake *in);
 /* Wait for the commit that runs, and take its result. */
 int sc_intake_settle(struct sc_intake *in);
-/* Commit the filled batch now, or in the other thread (nothing may run there). */
-int sc_intake_commit_here(struct sc_intake *in);
+/*
+ * Commit a batch now, or the filled one in the other thread (nothing may run there). SC_E_STALE:
+ * nothing was done, its rows are to be checked by another schema.
+ */
+int sc_intake_commit(struct sc_intake *in, struct sc_batch *batch);
 int sc_intake_commit_there(struct sc_intake *in);
+void sc_batch_clear(struct sc_batch *batch);
+/* Nothing may run in the other thread. From now on rows are checked by the schema in force. */
+int sc_intake_take_schema(struct sc_intake *in);
 
 #endif

@@ -236,7 +236,8 @@ void sc_journal_wipe(struct sc_log *log, uint64_t at)
 }
 
 /*
- * The anchor block: what came before, and all sources and producers as they stand. Into log->out.
+ * The anchor block: what came before, the schema if it was ever changed, and all sources and
+ * producers as they stand. Into log->out.
  */
 static int make_anchor(struct sc_log *log, const struct sc_state *state, struct sc_span checkpoint,
 		       struct sc_block *ret_block, struct sc_err *err)
@@ -248,6 +249,7 @@ static int make_anchor(struct sc_log *log, const struct sc_state *state, struct 
 		.prev_journal = state->journal,
 		.prev_end = state->end,
 	};
+	struct sc_schema_mark mark = sc_settings_schema(&log->settings);
 	struct sc_block block = {
 		.prev = state->hash,
 		.first = state->next,
@@ -262,11 +264,12 @@ static int make_anchor(struct sc_log *log, const struct sc_state *state, struct 
 	memset(log->out.data, 0, SC_BLOCK_HEAD);
 	log->out.len = SC_BLOCK_HEAD;
 	if (sc_ext_put_anchor(&log->out, &anchor) < 0 ||
+	    (mark.version > 1 && sc_ext_put_schema(&log->out, &mark) < 0) ||
 	    sc_bytes_put(&log->out, checkpoint.data, checkpoint.len) < 0)
 		return sc_err_nomem(err, "cannot make a journal");
 	if (log->out.len - SC_BLOCK_HEAD > SC_BLOCK_EXT_MAX)
 		return sc_err_set(err, SC_E_INTERNAL, "cannot make a journal",
-				  "the sources and producers take too much room");
+				  "the schema, sources and producers take too much room");
 	block.ext_len = (uint32_t)(log->out.len - SC_BLOCK_HEAD);
 	sc_block_seal(log->out.data, &block);
 	*ret_block = block;

@@ -105,7 +105,7 @@ static int make_files(struct sc_log *log, struct sc_err *err)
 static void log_init(struct sc_log *log)
 {
 	memset(log, 0, sizeof(*log));
-	log->dir_fd = log->state_fd = log->journal_fd = -1;
+	log->dir_fd = log->state_fd = log->journal_fd = log->settings_fd = -1;
 	sc_settings_init(&log->settings);
 	sc_bytes_init(&log->out, OUT_MAX);
 	sc_bytes_init(&log->ext, SC_BLOCK_EXT_MAX);
@@ -117,6 +117,7 @@ static void log_done(struct sc_log *log)
 	sc_index_close(log);
 	sc_journal_close(log);
 	sc_close(&log->dir_fd);
+	sc_close(&log->settings_fd);
 	sc_schema_free(log->schema);
 	sc_settings_done(&log->settings);
 	sc_bytes_done(&log->out);
@@ -151,8 +152,8 @@ static int take_settings(struct sc_log *log, const struct sc_log_settings *given
 			 struct sc_err *err)
 {
 	struct sc_settings *s = &log->settings;
-	struct sc_span text;
-	int rc;
+	struct sc_schema_mark mark = { .version = 1, .from = 1 };
+	int rc = 0;
 
 	sc_uuid(s->stream_id);
 	s->created_us = sc_wall_us();
@@ -167,15 +168,12 @@ static int take_settings(struct sc_log *log, const struct sc_log_settings *given
 	if (s->journal_bytes < SC_JOURNAL_MIN || s->journal_bytes > SC_JOURNAL_MAX)
 		return sc_err_set(err, SC_E_USAGE, "cannot create a log",
 				  "a journal is %u to %u bytes", SC_JOURNAL_MIN, SC_JOURNAL_MAX);
-	if (!given->schema.len)
-		return 0;
-	rc = sc_schema_parse(given->schema, &log->schema, err);
-	if (rc < 0)
-		return rc;
-	text = sc_schema_text(log->schema);
-	return sc_bytes_put(&s->schema, text.data, text.len) < 0
-		       ? sc_err_nomem(err, "cannot create a log")
-		       : 0;
+	if (given->schema.len) {
+		rc = sc_schema_parse(given->schema, &log->schema, err);
+		if (rc == 0)
+			mark.text = sc_schema_text(log->schema);
+	}
+	return rc < 0 ? rc : sc_settings_add(s, &mark, err);
 }
 
 /* Two that create the same log at once: the second one waits here, and then sees what is there. */
@@ -246,6 +244,23 @@ static int open_folder(struct sc_log *log, struct sc_err *err)
 	return code;
 }
 
+/* The caller's view of the schema becomes that of the settings. */
+static int take_schema(struct sc_log *log, struct sc_err *err)
+{
+	struct sc_schema_mark mark = sc_settings_schema(&log->settings);
+	struct sc_schema *schema = NULL;
+	int rc = mark.text.len ? sc_schema_parse(mark.text, &schema, err) : 0;
+
+	if (rc < 0) {
+		sc_log_err(log, err);
+		return rc;
+	}
+	sc_schema_free(log->schema);
+	log->schema = schema;
+	log->mark = (struct sc_schema_mark){ mark.version, mark.from, sc_span(NULL, 0) };
+	return 0;
+}
+
 static int open_log(struct sc_log *log, const char *path, bool redo, struct sc_err *err)
 {
 	int rc = set_path(log, path, err);
@@ -253,19 +268,16 @@ static int open_log(struct sc_log *log, const char *path, bool redo, struct sc_e
 	if (rc == 0)
 		rc = open_folder(log, err);
 	if (rc == 0)
-		rc = sc_settings_read(log->path, &log->settings, err);
-	if (rc == 0 && log->settings.schema.len)
-		rc = sc_schema_parse(sc_span(log->settings.schema.data, log->settings.schema.len),
-				     &log->schema, err);
+		rc = sc_settings_refresh(log, err);
 	if (rc == 0 && log->mode == SC_LOG_APPEND && !log->settings.network_ok)
 		rc = sc_netfs_check(log->path, err);
 	if (rc < 0)
 		return rc;
 	sc_boot_id(log->boot);
-	if (redo)
-		return sc_index_redo(log, err);
-	rc = sc_index_open(log, err);
-	if (rc == 0 && log->kv && log->mode == SC_LOG_APPEND)
+	rc = redo ? sc_index_redo(log, err) : sc_index_open(log, err);
+	if (rc == 0)
+		rc = take_schema(log, err); /* journals may know a newer one than log.json */
+	if (rc == 0 && !redo && log->kv && log->mode == SC_LOG_APPEND)
 		sc_kv_reap(log->kv); /* readers that died keep old pages from being used again */
 	return rc;
 }
@@ -333,6 +345,41 @@ const struct sc_schema *sc_log_schema(const struct sc_log *log)
 	return log->schema;
 }
 
+uint64_t sc_log_schema_version(const struct sc_log *log)
+{
+	return log->mark.version;
+}
+
+uint64_t sc_log_schema_from(const struct sc_log *log)
+{
+	return log->mark.from;
+}
+
+int sc_log_reload(struct sc_log *log, struct sc_err *err)
+{
+	int rc = sc_settings_check(log, err);
+
+	if (rc == 0 && sc_settings_schema(&log->settings).version != log->mark.version) {
+		rc = take_schema(log, err);
+		return rc < 0 ? rc : 1;
+	}
+	return rc;
+}
+
+int sc_log_schemas(struct sc_log *log,
+		   int (*each)(void *arg, uint64_t version, uint64_t from, struct sc_span schema),
+		   void *arg, struct sc_err *err)
+{
+	int rc = sc_settings_check(log, err);
+
+	for (size_t i = 0; rc == 0 && i < log->settings.era_count; i++) {
+		struct sc_schema_mark mark = sc_settings_era(&log->settings, i);
+
+		rc = each(arg, mark.version, mark.from, mark.text);
+	}
+	return rc;
+}
+
 uint64_t sc_log_message_max(const struct sc_log *log)
 {
 	return log->settings.message_max;
@@ -351,6 +398,7 @@ int sc_log_state(struct sc_log *log, struct sc_log_state *ret_state, struct sc_e
 		.first_offset = holds ? s.first : s.next,
 		.last_offset = holds ? s.last : 0,
 		.next_offset = s.next,
+		.floor = s.floor,
 		.rows = s.rows - s.floor_rows,
 		.bytes = s.bytes - s.floor_bytes,
 		.first_us = holds ? s.first_us : 0,

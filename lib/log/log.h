@@ -5,7 +5,8 @@
  *           call on it.
  * Units     offsets count rows from 1; times in us since 1970 UTC; sizes in bytes.
  * Errors    SC_E_NOLOG, SC_E_CANTCREAT, SC_E_IO, SC_E_BUSY, SC_E_DATA, SC_E_CONFIG (network file
- *           system, other format), SC_E_NOAUTH, SC_E_REFUSED (offsets); the log's path named.
+ *           system, other format), SC_E_NOAUTH, SC_E_REFUSED (offsets), SC_E_STALE (schema); the
+ *           log's path named.
  * Safety    a handle stays in its thread, or is handed from one to another; any number of handles,
  *           threads and processes may append, read, follow and seal one log at once.
  * Source    man/sc-log.5.
@@ -43,13 +44,27 @@ void sc_log_close(struct sc_log *log);
 const char *sc_log_path(const struct sc_log *log);
 const char *sc_log_name(const struct sc_log *log);       /* the folder's name: the stream's */
 const char *sc_log_stream_id(const struct sc_log *log);
-const struct sc_schema *sc_log_schema(const struct sc_log *log); /* NULL without */
+/*
+ * The schema as this handle knows it, NULL without one; it lives until sc_log_reload says 1. Others
+ * may change it (sc_log_migrate): the version counts from 1, `from` is the first offset that was
+ * checked by it.
+ */
+const struct sc_schema *sc_log_schema(const struct sc_log *log);
+uint64_t sc_log_schema_version(const struct sc_log *log);
+uint64_t sc_log_schema_from(const struct sc_log *log);
+/* 1: the schema was changed, what the handle said of it is gone; 0: it is in force. One stat. */
+int sc_log_reload(struct sc_log *log, struct sc_err *err);
+/* All that the log ever had, the last one in force; SCHEMA as published, empty: any JSON value. */
+int sc_log_schemas(struct sc_log *log,
+		   int (*each)(void *arg, uint64_t version, uint64_t from, struct sc_span schema), void *arg,
+		   struct sc_err *err);
 uint64_t sc_log_message_max(const struct sc_log *log);
 
 struct sc_log_state {
 	uint64_t first_offset;    /* the first row that is still held; = next_offset when none is */
 	uint64_t last_offset;     /* of the last row held; 0 when none is */
 	uint64_t next_offset;     /* the frontier: what the next row will get */
+	uint64_t floor;           /* rows below were given up; none was ever between it and first_offset */
 	uint64_t rows;            /* held */
 	uint64_t bytes;           /* of lines, held */
 	int64_t first_us, last_us;/* append times of the first and last row held; 0 when none */
@@ -81,6 +96,12 @@ struct sc_log_rows {
 	uint64_t if_next;         /* not 0: refuse (SC_E_REFUSED) unless the next offset is this */
 	struct sc_span source;    /* named source to move in the same commit, or empty */
 	uint64_t source_offset;   /* its new value: refuse SC_E_REFUSED if not above the old */
+	/*
+	 * by which schema they were checked (sc_log_schema_version); 0 = by the handle's. If that
+	 * is not in force any more: SC_E_STALE and nothing done. Then sc_log_reload, check them
+	 * again.
+	 */
+	uint64_t schema_version;
 	/* idempotent producer, or empty: (id, epoch, sequence of the first row) */
 	struct sc_span producer;
 	uint64_t producer_epoch, producer_seq;
@@ -93,6 +114,25 @@ struct sc_log_commit {
 };
 int sc_log_append(struct sc_log *log, const struct sc_log_rows *rows, struct sc_log_commit *ret_commit,
 		  struct sc_err *err);
+
+/*
+ * Another schema from the next row on; rows that are there stay as they are. SC_E_CONFIG: it may
+ * not follow (sc_schema_may_follow), or is none. After 0 it is in force and stays so; after an
+ * error nothing was changed; after an error of the disk, a kill or a power cut one of both is in
+ * force. The handle's own view moves as by sc_log_reload.
+ */
+struct sc_log_migration {
+	struct sc_span schema;    /* text */
+	bool dry;                 /* only say what would be */
+	void *arg;
+	void (*change)(void *arg, const struct sc_schema_change *change); /* or NULL; as soon as it is decided */
+};
+struct sc_log_migrated {
+	uint64_t version, from;   /* in force now, or would be */
+	size_t changes;           /* 0: it was in force already */
+};
+int sc_log_migrate(struct sc_log *log, const struct sc_log_migration *migration,
+		   struct sc_log_migrated *ret_migrated, struct sc_err *err);
 
 /* 1 and the offset; 0 if the log knows no source of that name. */
 int sc_log_source(struct sc_log *log, struct sc_span name, uint64_t *ret_offset,

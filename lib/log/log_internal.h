@@ -16,6 +16,7 @@
 #define SC_LOG_LOG_INTERNAL_H
 
 #include <limits.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "kv/kv.h"
@@ -33,14 +34,23 @@
 struct sc_log;
 
 /* log.json */
+#define SC_LOG_FORMAT 1
+#define SC_LOG_FORMAT_SCHEMAS 2 /* the schema was changed; the rest is the same */
 struct sc_floor {
 	uint64_t offset;       /* rows below are given up; 1 in a new log */
 	uint64_t rows, bytes;  /* how many there were, and their lines */
 };
+/* A schema, and from which offset on it is in force. */
+struct sc_era {
+	uint64_t version, from;
+	size_t at, len;        /* of its text in settings.schemas; 0 = any JSON value is a row */
+};
 struct sc_settings {
 	char stream_id[40];
 	int64_t created_us;
-	struct sc_bytes schema;  /* published form, or empty */
+	struct sc_bytes schemas; /* published forms, back to back */
+	struct sc_era *eras;     /* versions rise, offsets do not fall; the last one is in force */
+	size_t era_count, era_cap;
 	uint64_t message_max, journal_bytes;
 	bool network_ok;
 	struct sc_floor floor;
@@ -48,8 +58,19 @@ struct sc_settings {
 void sc_settings_init(struct sc_settings *s);
 void sc_settings_done(struct sc_settings *s);
 int sc_settings_read(const char *log_path, struct sc_settings *s, struct sc_err *err);
-/* The floor as it is now; SC_E_NOLOG when the folder holds another log by now. */
+/* A schema that follows those that are there. */
+int sc_settings_add(struct sc_settings *s, const struct sc_schema_mark *mark, struct sc_err *err);
+/* The one in force; the one that the row at OFFSET was checked by. */
+struct sc_schema_mark sc_settings_schema(const struct sc_settings *s);
+struct sc_schema_mark sc_settings_schema_at(const struct sc_settings *s, uint64_t offset);
+struct sc_schema_mark sc_settings_era(const struct sc_settings *s, size_t index);
+/* log.json as it is now; SC_E_NOLOG when the folder holds another log by now. */
 int sc_settings_refresh(struct sc_log *log, struct sc_err *err);
+/*
+ * The same, if the file is not the one that was read: one stat. Whoever has the index's lock is up
+ * to date by it: log.json is replaced under that lock only.
+ */
+int sc_settings_check(struct sc_log *log, struct sc_err *err);
 int sc_settings_write(const char *log_path, const struct sc_settings *s, struct sc_err *err);
 /* Is NAME a log.json that was being written when its process died? The next write removes it. */
 bool sc_settings_leftover(const char *name);
@@ -99,7 +120,10 @@ struct sc_log {
 	int dir_fd;               /* for flock */
 	char boot[SC_UUID_TEXT];
 	struct sc_settings settings;
-	struct sc_schema *schema;
+	int settings_fd;          /* the log.json that was read: as long as it is open, no other file has its inode */
+	struct stat settings_stat;
+	struct sc_schema *schema; /* what the caller knows; settings may be ahead of it */
+	struct sc_schema_mark mark; /* of it, without the text */
 	struct sc_kv *kv;         /* NULL: this user cannot write the index; look-ups use the files */
 	int state_fd;             /* index.state; -1: no index of this boot, and we may not make one */
 	bool state_writable;
@@ -187,6 +211,7 @@ struct sc_recovery {
 	uint64_t tail;            /* where the last commit begins in the journal in use */
 	uint64_t torn;            /* a journal that was being made and holds nothing: to unlink; 0 = none */
 	uint64_t beyond;          /* by hand: the offset above all rows that stand behind damage */
+	bool schema_newer;        /* the journals know a later schema than log.json; it is in log->settings now */
 	uint64_t sealed_last;     /* last offset of the sealed tier: journals that begin at or below it are leftovers */
 };
 int sc_recover(struct sc_log *log, struct sc_recovery *r, struct sc_err *err);

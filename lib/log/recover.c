@@ -65,10 +65,33 @@ static int put_journal(struct scan *s, uint64_t name, const struct sc_journal_en
 			 sc_span((const char *)entry, sizeof(*entry)), s->err);
 }
 
-static int apply_exts(struct scan *s, struct sc_span exts)
+/* A schema that log.json does not know yet: it is older than the journals (a copy, a backup). */
+static int learn_schema(struct scan *s, const struct sc_schema_mark *mark)
+{
+	struct sc_settings *settings = &s->log->settings;
+	struct sc_schema_mark last = sc_settings_schema(settings);
+
+	if (mark->version <= last.version || mark->from < last.from)
+		return 0;
+	s->r->schema_newer = true;
+	return sc_settings_add(settings, mark, s->err);
+}
+
+static int learn_schemas(struct scan *s, struct sc_span exts)
 {
 	struct sc_ext ext;
 	int rc = 0;
+
+	while (rc == 0 && sc_ext_next(&exts, &ext))
+		if (ext.kind == SC_EXT_SCHEMA)
+			rc = learn_schema(s, &ext.schema);
+	return rc;
+}
+
+static int apply_exts(struct scan *s, struct sc_span exts)
+{
+	struct sc_ext ext;
+	int rc = learn_schemas(s, exts);
 
 	while (s->r->txn && rc == 0 && sc_ext_next(&exts, &ext))
 		rc = sc_source_apply(s->r->txn, &ext, s->err);
@@ -129,9 +152,10 @@ static int take_block(struct scan *s, uint64_t at, const struct sc_block *block,
 	return block->more ? 0 : take_commit(s);
 }
 
-/* Is a sound block of a later commit than the next one behind POS? */
-static int check_behind(struct scan *s, int fd, uint64_t pos, uint64_t size)
+/* Is a sound block of a later commit than the next one in journal NAME, at or behind POS? */
+static int check_behind(struct scan *s, int fd, uint64_t name, uint64_t pos, uint64_t size)
 {
+	const uint64_t begin = pos;
 	struct sc_walk walk;
 	struct sc_block block;
 	const char *data;
@@ -160,8 +184,8 @@ static int check_behind(struct scan *s, int fd, uint64_t pos, uint64_t size)
 			rc = found;
 		if (found == 1 && block.commit >= s->r->state.commit + 2) {
 			if (!s->log->tolerant)
-				rc = sc_walk_damage(s->log, s->r->state.journal, s->r->state.end,
-						    s->r->state.next - 1, s->err);
+				rc = sc_walk_damage(s->log, name, begin, s->r->state.next - 1,
+						    s->err);
 			else if (block.last >= s->r->beyond)
 				s->r->beyond = block.last + 1;
 		}
@@ -201,7 +225,7 @@ static int scan_tail(struct scan *s, int fd)
 	sc_walk_done(&walk);
 	if (rc < 0 && rc != SC_E_DATA)
 		return rc;
-	return check_behind(s, fd, state->end, (uint64_t)st.st_size);
+	return check_behind(s, fd, state->journal, state->end, (uint64_t)st.st_size);
 }
 
 /* 1 and the anchor's block; 0: it has none that is whole. DATA is freed by the caller. */
@@ -308,16 +332,6 @@ static int scan_journal(struct scan *s, uint64_t name, bool last, struct prior *
 		return rc;
 	sc_walk_init(&walk);
 	rc = read_anchor(s, fd, name, &block, &anchor, &walk, &exts);
-	if (rc == 0 && last && prior->name && !prior->sealed && fstat(fd, &st) == 0) {
-		/*
-		 * it was being made when the machine stopped; no row of it can have been
-		 * acknowledged
-		 */
-		rc = check_behind(s, fd, 0, (uint64_t)st.st_size);
-		if (rc == 0)
-			s->r->torn = name;
-		goto out;
-	}
 	if (rc == 0)
 		rc = sc_walk_damage(s->log, name, 0, s->r->state.next ? s->r->state.next - 1 : 0,
 				    s->err);
@@ -325,11 +339,10 @@ static int scan_journal(struct scan *s, uint64_t name, bool last, struct prior *
 		rc = take_anchor(s, name, &block, &anchor, prior);
 	if (rc == 0 && fstat(fd, &st) < 0)
 		rc = sc_err_sys(s->err, SC_E_IO, errno, "cannot examine a journal");
-	if (rc < 0)
-		goto out;
-	*prior = (struct prior){ name, (uint64_t)st.st_size, false };
-	if (last)
-		rc = apply_exts(s, exts);
+	if (rc == 0)
+		*prior = (struct prior){ name, (uint64_t)st.st_size, false };
+	if (rc == 0)
+		rc = last ? apply_exts(s, exts) : learn_schemas(s, exts);
 	if (rc == 0 && last)
 		rc = scan_tail(s, fd);
 	if (rc == 0 && last) {
@@ -337,7 +350,6 @@ static int scan_journal(struct scan *s, uint64_t name, bool last, struct prior *
 
 		rc = put_journal(s, name, &entry);
 	}
-out:
 	sc_walk_done(&walk);
 	close(fd);
 	return rc;
@@ -359,6 +371,22 @@ static int anchor_is_torn(struct scan *s, uint64_t name)
 	sc_walk_done(&walk);
 	close(fd);
 	return rc < 0 ? rc : !rc;
+}
+
+/* It was being made when the machine stopped: no row of it can have been acknowledged. */
+static int scan_torn(struct scan *s, uint64_t name)
+{
+	struct stat st;
+	int fd = -1, rc = sc_journal_open(s->log, name, false, &fd, s->err);
+
+	if (rc < 0)
+		return rc;
+	rc = fstat(fd, &st) == 0 ? check_behind(s, fd, name, 0, (uint64_t)st.st_size)
+				 : sc_err_sys(s->err, SC_E_IO, errno, "cannot examine a journal");
+	if (rc == 0)
+		s->r->torn = name;
+	close(fd);
+	return rc;
 }
 
 static int segment_lost(struct scan *s, const struct sc_tier_name *n, uint64_t from)
@@ -442,8 +470,8 @@ static int scan_segments(struct scan *s)
 static int scan_journals(struct scan *s, const struct sc_names *names)
 {
 	struct prior prior = s->sealed;
-	size_t from = 0, first, to = names->count;
-	int rc = 0;
+	size_t from = 0, to = names->count;
+	int rc = 0, torn = 0;
 
 	while (from < to && names->items[from] <= s->r->sealed_last)
 		from++;
@@ -453,32 +481,18 @@ static int scan_journals(struct scan *s, const struct sc_names *names)
 		sc_log_err(s->log, s->err);
 		return sc_err_next(s->err, "put the files of its folder journal/ back");
 	}
-	first = from;
+	if (from + 1 < to)
+		torn = anchor_is_torn(s, names->items[to - 1]);
+	if (torn < 0)
+		return torn;
+	to -= (size_t)
+		torn; /* then the one before is in use after all, also when its rows are trimmed */
 	while (from + 1 < to && names->items[from + 1] <= s->r->state.floor)
 		from++;
-	if (from > first && from + 1 == to) {
-		/*
-		 * all rows are trimmed: the one before holds none, but says what comes next if
-		 * the last one is torn
-		 */
-		rc = anchor_is_torn(s, names->items[from]);
-		if (rc == 1)
-			from--;
-		rc = rc < 0 ? rc : 0;
-	}
 	for (size_t i = from; rc == 0 && i < to; i++)
 		rc = scan_journal(s, names->items[i], i + 1 == to, &prior);
-	if (rc == 0 && s->r->torn) {
-		/* then the one before is in use after all */
-		s->r->state.journals--;
-		prior = from + 2 == to ? s->sealed : (struct prior){ 0, 0, false };
-		if (to - from >= 3) {
-			/* its neighbour was checked already */
-			prior.name = names->items[to - 3];
-			prior.size = UINT64_MAX;
-		}
-		rc = scan_journal(s, names->items[to - 2], true, &prior);
-	}
+	if (rc == 0 && torn)
+		rc = scan_torn(s, names->items[to]);
 	return rc;
 }
 
@@ -502,6 +516,7 @@ int sc_recover(struct sc_log *log, struct sc_recovery *r, struct sc_err *err)
 	sc_bytes_init(&s.places, 64u << 20);
 	memset(&r->state, 0, sizeof(r->state));
 	r->torn = r->beyond = r->sealed_last = 0;
+	r->schema_newer = false;
 	log->recovering = true;
 	r->state.floor = log->settings.floor.offset;
 	r->state.floor_rows = log->settings.floor.rows;

@@ -315,9 +315,11 @@ int sc_seal_remove(struct sc_seal *seal, uint64_t before, const struct sc_seal_o
 	while (go < count && items[go].last < before)
 		go++;
 	if (go && !seal->dry) {
-		seal->begun_us = sc_mono_us();
-		rc = sc_log_trim(seal->log, items[go - 1].next, err);
-		sc_seal_ended(seal);
+		int64_t held_us = 0;
+
+		rc = sc_trim_held(seal->log, items[go - 1].next, &held_us, err);
+		if (held_us > seal->report.held_us)
+			seal->report.held_us = held_us;
 	}
 	for (size_t i = 0; rc == 0 && i < go; i++)
 		sc_seal_step_done(seal, o, SC_SEAL_REMOVED, &items[i], 1);

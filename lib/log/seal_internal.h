@@ -28,6 +28,9 @@ int sc_seal_begin(struct sc_seal *seal, struct sc_kv_txn **ret_txn, struct sc_st
 		  struct sc_err *err);
 void sc_seal_ended(struct sc_seal *seal);
 
+/* trim.c: sc_log_trim, and how long its transaction made appends wait, where it came to that. */
+int sc_trim_held(struct sc_log *log, uint64_t before, int64_t *ret_held_us, struct sc_err *err);
+
 /* seal_file.c: a segment that is being made under another name */
 struct sc_seal_file {
 	struct sc_seal *seal;

@@ -69,6 +69,9 @@ static int plan_once(struct sc_log *log, struct plan *p, struct sc_err *err)
 
 	plan_done(p);
 	p->active = (struct journal){ .name = 0 };
+	/* after the state: a journal that it names is not newer than the schemas that we know */
+	if (rc == 0)
+		rc = sc_settings_check(log, err);
 	if (rc == 0)
 		rc = sc_journal_list(log, &names, NULL, err);
 	if (rc < 0)
@@ -305,12 +308,22 @@ static int unlink_journals(struct sc_log *log, const struct journal *items, size
 	return sc_sync_dir(path, err);
 }
 
+/* The schema of the first journal that has rows: no journal has rows of two. */
+static struct sc_schema_mark schema_of(const struct sc_log *log, const struct journal *items,
+				       size_t count)
+{
+	size_t i = 0;
+
+	while (i + 1 < count && !items[i].rows)
+		i++;
+	return sc_settings_schema_at(&log->settings, items[i].name);
+}
+
 /* 1 and the segment, under its name; 0: stopped. SC_E_NOLOG: a journal went. */
 static int write_segment(struct sc_seal *seal, const struct sc_seal_options *o,
 			 const struct journal *items, size_t count, uint64_t done, uint64_t total,
 			 struct sc_sealed *sealed, struct sc_err *err)
 {
-	const struct sc_settings *settings = &seal->log->settings;
 	const struct journal *last = &items[count - 1];
 	struct sc_segment_tie tie = {
 		.rows_before = items[0].rows_before,
@@ -321,8 +334,7 @@ static int write_segment(struct sc_seal *seal, const struct sc_seal_options *o,
 	};
 	struct sc_seal_file file;
 	struct sc_bytes checkpoint;
-	int rc = sc_seal_file_begin(&file, seal, o,
-				    sc_span(settings->schema.data, settings->schema.len), err);
+	int rc = sc_seal_file_begin(&file, seal, o, schema_of(seal->log, items, count).text, err);
 
 	sc_bytes_init(&checkpoint, SC_BLOCK_EXT_MAX);
 	file.done = done;
@@ -391,20 +403,29 @@ static int seal_group(struct sc_seal *seal, const struct sc_seal_options *o, con
 	return rc < 0 ? rc : 1;
 }
 
-/* How many journals from AT on make a segment; 0: they wait. */
-static size_t group_size(const struct plan *p, size_t at, uint64_t target, bool all)
+/* How many journals from AT on make a segment; 0: they wait. Nothing will ever join what stands
+ * before a change of the schema. */
+static size_t group_size(const struct sc_log *log, const struct plan *p, size_t at, uint64_t target,
+			 bool all)
 {
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, version = 0, next;
 	size_t rows_end = at, i;
 
 	for (i = at; i < p->count && bytes < target; i++) {
-		if (bytes >= target / 2 && bytes + p->items[i].bytes > target)
+		const struct journal *j = &p->items[i];
+
+		if (bytes >= target / 2 && bytes + j->bytes > target)
 			break;
-		bytes += p->items[i].bytes;
-		if (p->items[i].rows)
-			rows_end =
-				i +
-				1; /* one without rows at the end would not be covered by the name */
+		if (!j->rows)
+			continue; /* at the end it would not be covered by the name */
+		next = sc_settings_schema_at(&log->settings, j->name).version;
+		if (version && version != next) {
+			all = true;
+			break;
+		}
+		version = next;
+		bytes += j->bytes;
+		rows_end = i + 1;
 	}
 	return all || bytes >= target / 2 ? rows_end - at : 0;
 }
@@ -430,7 +451,8 @@ int sc_seal_run(struct sc_seal *seal, const struct sc_seal_options *o, struct sc
 	}
 	for (size_t at = 0; rc >= 0 && at < p.count; at++)
 		total += p.items[at].bytes;
-	for (size_t at = 0, count; rc >= 0 && (count = group_size(&p, at, target, all == 1)) > 0;
+	for (size_t at = 0, count;
+	     rc >= 0 && (count = group_size(seal->log, &p, at, target, all == 1)) > 0;
 	     at += count) {
 		rc = seal_group(seal, o, &p, at, count, done, total, err);
 		if (rc != 1)

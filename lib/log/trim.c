@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/file.h"
-#include "log/log_internal.h"
+#include "log/seal_internal.h"
 
 /* Segments of which all rows are below the floor go out of the index. */
 static int forget_segments(struct sc_kv_txn *txn, struct sc_state *state, struct sc_err *err)
@@ -105,10 +106,18 @@ static int raise_floor(struct sc_log *log, struct sc_state *state, uint64_t befo
 
 int sc_log_trim(struct sc_log *log, uint64_t before, struct sc_err *err)
 {
+	int64_t held_us;
+
+	return sc_trim_held(log, before, &held_us, err);
+}
+
+int sc_trim_held(struct sc_log *log, uint64_t before, int64_t *ret_held_us, struct sc_err *err)
+{
 	struct sc_names names = { NULL, 0 };
 	struct sc_kv_txn *txn = NULL;
 	struct sc_state state;
 	uint64_t keep = 0, count;
+	int64_t begun_us;
 	int rc;
 
 	if (log->mode != SC_LOG_APPEND)
@@ -117,6 +126,7 @@ int sc_log_trim(struct sc_log *log, uint64_t before, struct sc_err *err)
 	rc = sc_index_begin(log, &txn, &state, err);
 	if (rc < 0)
 		return rc;
+	begun_us = sc_mono_us();
 	rc = before > state.next ? refuse_ahead(log, before, state.next, err)
 				 : sc_journal_list(log, &names, NULL, err);
 	if (rc == 0)
@@ -140,6 +150,7 @@ int sc_log_trim(struct sc_log *log, uint64_t before, struct sc_err *err)
 	}
 	state.journals -= count < state.journals ? count : state.journals - 1;
 	rc = sc_index_end(log, &txn, &state, 0, err);
+	*ret_held_us = sc_mono_us() - begun_us;
 	if (rc == 0)
 		rc = unlink_journals(log, &names, keep, err);
 	if (rc == 0)

@@ -12,6 +12,7 @@
 
 #define TICK_MS 1000
 #define KEEP_ALIVE_TICKS 15u
+#define FEED_THREADS 4u /* half of them for one archive that does not answer */
 
 void sc_app_say(const struct sc_app *app, enum sc_level level, const char *format, ...)
 {
@@ -90,11 +91,30 @@ static void on_tick(void *arg)
 {
 	struct sc_app *app = arg;
 
-	for (size_t i = 0; i < app->host_count; i++)
+	for (size_t i = 0; i < app->host_count; i++) {
 		sc_stream_tick(app->hosts[i].stream);
+		sc_host_look_at_archive(&app->hosts[i]);
+	}
 	if (++app->ticks % KEEP_ALIVE_TICKS == 0)
 		sc_events_keep_alive(app);
 	sc_timer_start(app->tick, TICK_MS);
+}
+
+static void on_read(void *arg) /* in a thread of the feeds */
+{
+	sc_wake_up(((struct sc_app *)arg)->fed);
+}
+
+static void on_fed(void *arg)
+{
+	sc_stream_fed(((struct sc_app *)arg)->feeds);
+}
+
+static int open_feeds(struct sc_app *app, struct sc_err *err)
+{
+	int rc = sc_wake_new(app->loop, on_fed, app, &app->fed, err);
+
+	return rc < 0 ? rc : sc_feed_pool_new(FEED_THREADS, on_read, app, &app->feeds, err);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -208,6 +228,8 @@ static int set_up(struct sc_app *app, struct sc_err *err)
 
 	if (rc == 0 && app->o->token_file)
 		rc = sc_tokens_open(app->o->token_file, token_words, &app->tokens, err);
+	if (rc == 0 && app->o->replay_archive)
+		rc = open_feeds(app, err);
 	if (rc == 0)
 		rc = open_hosts(app, err);
 	if (rc == 0)
@@ -247,6 +269,8 @@ int sc_serve_run(const struct sc_serve_options *options, int *ret_signo, struct 
 	sc_server_free(app.server);
 	for (size_t i = 0; i < app.host_count; i++)
 		sc_host_close(&app.hosts[i]);
+	sc_feed_pool_free(app.feeds);
+	sc_wake_free(app.fed);
 	sc_timer_free(app.tick);
 	sc_tokens_close(app.tokens);
 	sc_loop_free(app.loop);

@@ -18,6 +18,7 @@
 #define SC_SERVE_APP_H
 
 #include "cast/writer.h"
+#include "log/archive_url.h"
 #include "log/follow.h"
 #include "net/tokens.h"
 #include "serve/serve.h"
@@ -35,6 +36,10 @@ struct sc_host {
 	struct sc_follow *follow;
 	struct sc_watch *watch;   /* of the log's changes or of standard input */
 	struct sc_timer *timer;   /* the next pump, or look at the input */
+	struct sc_archive_note note; /* which archive its log says it has */
+	char *archive_said;          /* what was said of the archive last */
+	int64_t archive_said_us;
+	uint64_t archive_unsaid;  /* the same since */
 	bool starved;             /* it was told that there are no descriptors for the log */
 	struct sc_writer *writer; /* NULL: no publishers */
 	struct sc_wake *wake;
@@ -53,6 +58,8 @@ struct sc_app {
 	size_t host_count;
 	struct sc_span *names; /* sorted, for refusals */
 	struct sc_tokens *tokens;
+	struct sc_feed_pool *feeds; /* reads archives; NULL: they are not served */
+	struct sc_wake *fed;
 	struct sc_timer *tick;
 	unsigned ticks;
 	struct sc_visit *events; /* all server-sent events, for their keepalive */
@@ -77,6 +84,11 @@ void sc_app_say(const struct sc_app *app, enum sc_level level, const char *forma
 int sc_host_open(struct sc_app *app, const char *spec, struct sc_host *host, struct sc_err *err);
 void sc_host_close(struct sc_host *host);
 int sc_host_start(struct sc_host *host, struct sc_err *err); /* begin to feed the stream */
+
+/* Which archive its log has may have changed. */
+void sc_host_look_at_archive(struct sc_host *host);
+/* A subscriber was cut off because the archive cannot be read: said once, not for each. */
+void sc_host_archive_failed(struct sc_host *host, const struct sc_err *err);
 
 int sc_input_start(struct sc_host *host, struct sc_err *err);
 void sc_input_due(struct sc_host *host); /* its timer */
@@ -108,6 +120,8 @@ int sc_visit_new(struct sc_app *app, struct sc_conn *conn, enum sc_visit_kind ki
 		 struct sc_visit **ret_visit);
 /* What a token allows. */
 enum { SC_MAY_READ = 1, SC_MAY_PUBLISH = 2 };
+/* Its subscriber was closed for a failure of ours: said on stderr. */
+void sc_visit_failed(struct sc_visit *visit, const struct sc_err *err);
 /* What a request may do (SC_MAY_ bits); 0 fills REPLY with the refusal. */
 unsigned sc_visit_allow(struct sc_app *app, const struct sc_request *request,
 			struct sc_reply *reply);

@@ -64,10 +64,13 @@ static enum sc_next gather(struct sc_visit *v, int *left)
 {
 	struct sc_err err;
 
+	sc_err_clear(&err);
 	while (v->out.len < BATCH_BYTES && (*left)-- > 0) {
 		struct sc_delivery d;
 		enum sc_next next = sc_subscriber_message(v->subscriber, &d, &err);
 
+		if (next == SC_NEXT_CLOSE && err.code)
+			sc_visit_failed(v, &err);
 		if (next != SC_NEXT_DATA)
 			return next;
 		if (put_event(&v->out, &d) < 0) {

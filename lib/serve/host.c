@@ -3,11 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "serve/app.h"
 
-#define PUMP_BYTES (4u << 20) /* taken into the ring before the sockets get their turn */
-#define STARVED_MS 100        /* without descriptors: then it tries again */
+#define PUMP_BYTES (4u << 20)  /* taken into the ring before the sockets get their turn */
+#define STARVED_MS 100         /* without descriptors: then it tries again */
+#define SAY_AGAIN_US 600000000 /* what was said of an archive is said again then, if it goes on */
 
 /* A name that no request target could spell is of no use. */
 static int check_name(const char *name, struct sc_err *err)
@@ -139,6 +141,84 @@ static void on_change(void *arg, int events)
 		pump(host);
 }
 
+/* Say LINE of the archive, unless it was said just now: then it is counted. */
+static void say_of_archive(struct sc_host *host, const char *line)
+{
+	int64_t now = sc_mono_us();
+
+	if (host->archive_said && !strcmp(host->archive_said, line) &&
+	    now - host->archive_said_us < SAY_AGAIN_US) {
+		host->archive_unsaid++;
+		return;
+	}
+	if (host->archive_unsaid)
+		sc_app_say(host->app, SC_WARNING, "stream '%s': %s (%llu more)", host->name, line,
+			   (unsigned long long)host->archive_unsaid);
+	else
+		sc_app_say(host->app, SC_WARNING, "stream '%s': %s", host->name, line);
+	free(host->archive_said);
+	host->archive_said = strdup(line); /* without memory it is said more often */
+	host->archive_said_us = now;
+	host->archive_unsaid = 0;
+}
+
+void sc_host_archive_failed(struct sc_host *host, const struct sc_err *err)
+{
+	char line[1200];
+
+	sc_err_line(err, line, sizeof(line));
+	say_of_archive(host, line);
+}
+
+/* --archive names the folder where the log's archive is. */
+static int set_archive(struct sc_host *host, const char *folder, struct sc_err *err)
+{
+	struct sc_bytes url, shown;
+	int rc;
+
+	sc_bytes_init(&url, 1u << 16);
+	sc_bytes_init(&shown, 1u << 16);
+	rc = sc_archive_url(folder, sc_log_name(host->log), &url, &shown, err);
+	if (rc == 0)
+		rc = sc_stream_set_archive(host->stream, sc_bytes_str(&url), sc_bytes_str(&shown),
+					   false, err);
+	if (url.data)
+		explicit_bzero(url.data, url.cap);
+	sc_bytes_done(&url);
+	sc_bytes_done(&shown);
+	return rc;
+}
+
+void sc_host_look_at_archive(struct sc_host *host)
+{
+	struct sc_err err;
+	int rc;
+
+	if (!host->log || host->app->o->archive)
+		return;
+	rc = sc_archive_note_read(host->log, &host->note, &err);
+	if (rc == 1 && host->note.url)
+		rc = sc_stream_set_archive(host->stream, host->note.url, host->note.url, true,
+					   &err);
+	if (rc < 0)
+		sc_host_archive_failed(host, &err);
+}
+
+/* Which archive there is, as far as it is known now. */
+static int find_archive(struct sc_host *host, struct sc_err *err)
+{
+	if (!host->log)
+		return 0;
+	if (host->app->o->archive)
+		return set_archive(host, host->app->o->archive, err);
+	sc_host_look_at_archive(host);
+	if (host->app->o->replay_archive && !host->note.url)
+		sc_app_say(host->app, SC_NOTICE,
+			   "stream '%s' has no archive yet: sc-seal --archive makes one",
+			   host->name);
+	return 0;
+}
+
 int sc_host_open(struct sc_app *app, const char *spec, struct sc_host *host, struct sc_err *err)
 {
 	struct sc_stream_settings settings = app->o->stream;
@@ -158,8 +238,11 @@ int sc_host_open(struct sc_app *app, const char *spec, struct sc_host *host, str
 	settings.name = host->name;
 	settings.wake = sc_visit_wake;
 	settings.dropped = sc_visit_dropped;
+	settings.feeds = app->feeds;
 	if (rc == 0)
 		rc = sc_stream_open(&settings, host->log, &host->stream, err);
+	if (rc == 0)
+		rc = find_archive(host, err);
 	if (rc < 0)
 		sc_host_close(host);
 	return rc;
@@ -189,5 +272,7 @@ void sc_host_close(struct sc_host *host)
 	sc_log_close(host->log);
 	sc_bytes_done(&host->input);
 	sc_bytes_done(&host->line);
+	sc_archive_note_done(&host->note);
+	free(host->archive_said);
 	memset(host, 0, sizeof(*host));
 }

@@ -45,8 +45,10 @@ struct stream_metric {
 #define OF(member) offsetof(struct sc_stream_stats, member)
 static const struct stream_metric stream_metrics[] = {
 	{ "stream_subscribers", "gauge", "Subscribers connected now.", "", OF(subscribers) },
-	{ "stream_replaying", "gauge", "Subscribers that read the log, not the ring.", "",
-	  OF(replaying) },
+	{ "stream_replaying", "gauge",
+	  "Subscribers that read the log or its archive, not the ring.", "", OF(replaying) },
+	{ "stream_replaying_archive", "gauge", "Subscribers of them that read the archive.", "",
+	  OF(replaying_archive) },
 	{ "stream_backlog_max_messages", "gauge",
 	  "Messages that the slowest live subscriber is behind.", "", OF(backlog_max) },
 	{ "stream_lag_rows", "gauge", "Rows committed and not yet in the ring.", "", OF(lag_rows) },
@@ -58,6 +60,8 @@ static const struct stream_metric stream_metrics[] = {
 	{ "stream_bytes_in_total", "counter", "Bytes taken into the ring.", "", OF(bytes_in) },
 	{ "stream_messages_out_total", "counter", "Messages sent to subscribers.", "",
 	  OF(messages_out) },
+	{ "stream_archive_messages_out_total", "counter",
+	  "Messages of them that came from the archive.", "", OF(archive_out) },
 	{ "stream_bytes_out_total", "counter", "Bytes of frames sent to subscribers.", "",
 	  OF(bytes_out) },
 	{ "stream_attached_total", "counter", "Subscribers accepted.", "", OF(attached) },
@@ -65,6 +69,7 @@ static const struct stream_metric stream_metrics[] = {
 	  ",reason=\"too_slow\"", OF(dropped_slow) },
 	{ "stream_dropped_total", NULL, NULL, ",reason=\"evicted\"", OF(dropped_evicted) },
 	{ "stream_dropped_total", NULL, NULL, ",reason=\"failed\"", OF(dropped_failed) },
+	{ "stream_dropped_total", NULL, NULL, ",reason=\"archive\"", OF(dropped_archive) },
 	{ "stream_refused_total", "counter", "Subscribers refused, by reason.",
 	  ",why=\"not_durable\"", OF(refused[SC_WHY_NOT_DURABLE]) },
 	{ "stream_refused_total", NULL, NULL, ",why=\"evicted\"", OF(refused[SC_WHY_EVICTED]) },
@@ -194,10 +199,12 @@ int sc_report_stats(struct sc_app *app, struct sc_bytes *out)
 		if (s.durable)
 			PUT(&t, ",\"first_offset\":%llu", (unsigned long long)s.first_offset);
 		PUT(&t,
-		    ",\"replaying\":%llu,\"backlog_max\":%llu,\"lag_rows\":%llu,\"messages_in\":%"
+		    ",\"replaying\":%llu,\"replaying_archive\":%llu,\"backlog_max\":%llu,\"lag_"
+		    "rows\":%llu,\"messages_in\":%"
 		    "llu",
-		    (unsigned long long)s.replaying, (unsigned long long)s.backlog_max,
-		    (unsigned long long)s.lag_rows, (unsigned long long)s.messages_in);
+		    (unsigned long long)s.replaying, (unsigned long long)s.replaying_archive,
+		    (unsigned long long)s.backlog_max, (unsigned long long)s.lag_rows,
+		    (unsigned long long)s.messages_in);
 		PUT(&t, ",\"messages_out\":%llu,\"bytes_out\":%llu,\"dropped_slow\":%llu}",
 		    (unsigned long long)s.messages_out, (unsigned long long)s.bytes_out,
 		    (unsigned long long)s.dropped_slow);

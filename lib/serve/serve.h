@@ -23,6 +23,8 @@ struct sc_serve_options {
 	const char *const *streams;       /* "[NAME=]LOG", "NAME=-" */
 	size_t stream_count;
 	const char *token_file; /* NULL: everybody may */
+	const char *archive;    /* the folder of the logs' archives, as sc-seal has it; NULL: what each log notes */
+	bool replay_archive;    /* what a log does not hold any more is served from its archive */
 	int ready_fd;           /* -1 = none */
 	int64_t grace_ms;       /* at the end: how long subscribers may take to close */
 	void (*say)(enum sc_level level, const char *fields, const char *format, ...);

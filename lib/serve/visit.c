@@ -188,19 +188,28 @@ static void on_message(void *arg, struct sc_conn *conn, enum sc_message kind, st
 		sc_publish_message(v, data);
 }
 
+void sc_visit_failed(struct sc_visit *v, const struct sc_err *err)
+{
+	char line[1200];
+
+	if (sc_subscriber_in_archive(v->subscriber)) {
+		sc_host_archive_failed(v->host, err);
+		sc_app_say(v->app, SC_INFO, "%s was cut off", sc_conn_peer(v->conn));
+		return;
+	}
+	sc_err_line(err, line, sizeof(line));
+	sc_app_say(v->app, SC_WARNING, "%s was cut off: %s", sc_conn_peer(v->conn), line);
+}
+
 static void close_subscriber(struct sc_visit *v, const struct sc_err *err)
 {
 	const struct sc_close *c = sc_subscriber_close(v->subscriber);
 
-	if (c->code == SC_CLOSE_FAILED && err->code) {
-		char line[1200];
-
-		sc_err_line(err, line, sizeof(line));
-		sc_app_say(v->app, SC_WARNING, "%s was cut off: %s", sc_conn_peer(v->conn), line);
-	} else {
+	if (c->code == SC_CLOSE_FAILED && err->code)
+		sc_visit_failed(v, err);
+	else
 		sc_app_say(v->app, SC_INFO, "%s is closed: %d %.*s", sc_conn_peer(v->conn), c->code,
 			   (int)c->len, c->reason);
-	}
 	sc_conn_close(v->conn, c->code, sc_span(c->reason, c->len));
 }
 

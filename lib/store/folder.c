@@ -76,7 +76,7 @@ static int need_root(struct sc_store *store, struct sc_err *err)
 
 	if (stat(store->place.path, &st) == 0 && S_ISDIR(st.st_mode))
 		return 0;
-	sc_err_set(err, SC_E_NOLOG, "cannot use archive", "there is no such folder");
+	sc_err_set(err, SC_E_NOLOG, "cannot use", "there is no such folder");
 	sc_store_on(store, "", err);
 	sc_err_next(err, "make the folder, or mount the disk that holds it");
 	return SC_E_NOLOG;

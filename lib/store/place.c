@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "store/store.h"
 
-#define TRIED "cannot use archive URL"
+#define TRIED "cannot use archive"
 #define URL_MAX 4096
 
 static int refused(struct sc_err *err, const char *shown, const char *why)

@@ -46,8 +46,8 @@ int sc_greeting_build(const struct sc_greeting *g, struct sc_bytes *out)
 
 	/* Room for all of it first (a name grows sixfold at most), so that no put below can
 	 * fail. */
-	if (sc_bytes_reserve(out, 512 + 6 * (g->stream.len + g->stream_id.len) + g->schema.len +
-					  g->where.len) < 0)
+	if (sc_bytes_reserve(out, 512 + 6 * (g->stream.len + g->stream_id.len + g->sc_archive.len) +
+					  g->schema.len + g->where.len) < 0)
 		return SC_E_NOMEM;
 	sc_bytes_putf(out, "{\"streamcast\":%d,\"stream\":", g->wire);
 	if (sc_bytes_put_json(out, g->stream) < 0) {
@@ -79,6 +79,9 @@ int sc_greeting_build(const struct sc_greeting *g, struct sc_bytes *out)
 	/* Ours: the identity also where the original has no place for it. */
 	if (g->wire < 3)
 		put_text(out, "stream_id", g->stream_id);
+	/* Not under a name of the original's: its clients would open it as theirs. */
+	if (g->sc_archive.len)
+		put_text(out, "sc_archive", g->sc_archive);
 	return sc_bytes_putc(out, '}');
 }
 
@@ -180,6 +183,7 @@ int sc_greeting_parse(struct sc_span text, struct sc_bytes *store, struct sc_gre
 	g.archive = get_text(&value, "archive", store);
 	if (!g.archive.len && sc_json_get(&value, "log", &log) && log.kind == SC_JSON_OBJECT)
 		g.archive = get_text(&log, "archive", store);
+	g.sc_archive = get_text(&value, "sc_archive", store);
 	g.durable = get_true(&value, "durable");
 	g.group_commit = get_true(&value, "group_commit");
 	g.schema = get_object(&value, "schema");

@@ -33,7 +33,8 @@ struct sc_greeting {
 	struct sc_span schema;      /* JSON text; empty = null */
 	struct sc_span where;       /* JSON text; empty = null */
 	struct sc_span stream_id;   /* plain; empty = null */
-	struct sc_span archive;     /* parsed only (protocols 1 and 2); plain */
+	struct sc_span archive;     /* parsed only (protocols 1 and 2): a location of the original's; plain */
+	struct sc_span sc_archive;  /* ours, the last key: URL of the log's archive; plain; empty = no key */
 };
 
 int sc_greeting_build(const struct sc_greeting *greeting, struct sc_bytes *out);

@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from streams import bench_streams
@@ -366,11 +367,125 @@ def bench_segments(b):
     record("seal to segments, MB/s of lines", "MB/s", of("seal_mb_s"), of("zstd_mb_s"), "zstd -3 of the same lines", 0.8)
     record("read segments, MB/s of lines", "MB/s", of("read_mb_s"), of("unzstd_mb_s"), "unpack and count lines", 0.5)
     record("a row in segments, bytes", "B", of("row_bytes"), of("zstd_row_bytes"), "zstd -3 of all lines", 1.1, "less")
+    record("a row in segments, bytes", "B", of("row_bytes"), of("raw_row_bytes"), "the lines themselves", None, "less")
     record("open a segment, first row anywhere, ns", "ns", of("first_row_ns"), [5e6] * len(got), "5 ms", 1, "less")
+
+
+def sealed_log(b, name, rows):
+    """A log of that many rows, all of them in segments."""
+    log = b.path(name)
+    if os.path.isdir(log):
+        return log
+    path = bulk_file(b)
+    subprocess.run([b.prog("sc-log"), "-q", "create", log], check=True)
+    for at in range(0, rows, BULK_ROWS):
+        take = min(BULK_ROWS, rows - at)
+        subprocess.run("head -n %d '%s' | '%s' append --quiet '%s'" % (take, path, b.prog("sc-log"), log), shell=True, check=True)
+        subprocess.run([b.prog("sc-seal"), "--force", log], check=True)
+    return log
+
+
+def bench_first(b):
+    """The first row of a read at a random offset, in a large log and in a small one, in turns (firstbench)."""
+    large, small = sealed_log(b, "large", 10_000_000), sealed_log(b, "small", 100_000)
+    got = []
+    for _ in range(b.rounds):
+        done = subprocess.run([b.tool("firstbench"), b.prog("sc-log"), large, small, "400", "100"], stdout=subprocess.PIPE, check=True)
+        got.append(json.loads(done.stdout))
+    for how, words in (("log", "first row of 10 M, opened for it"), ("process", "first row of 10 M, sc-log read")):
+        for what in ("mean", "p50", "p99", "worst"):
+            ours, theirs = ([one["%s_%s" % (size, how)][what + "_us"] for one in got] for size in ("large", "small"))
+            record("%s, %s us" % (words, what), "us", ours, theirs, "the same of 100,000 rows", 1.25 if what == "p50" else None, "less")
+            if what in ("p50", "p99"):
+                record("%s, %s us" % (words, what), "us", ours, [5000.0] * len(ours), "5 ms", 1, "less")
+
+
+def lines_a_second(command, rows):
+    t = time.perf_counter()
+    done = subprocess.run(command, shell=True, check=True, stdout=subprocess.PIPE)
+    if int(done.stdout) != rows:
+        sys.exit("bench: %s of %d lines came" % (done.stdout.decode().strip(), rows))
+    return rows / (time.perf_counter() - t)
+
+
+def bench_sealed_replay(b):
+    """All rows of a sealed log: by sc-log read, by a server, and as anybody would unpack them."""
+    log, rows = sealed_log(b, "half", BULK_ROWS), BULK_ROWS
+    if not shutil.which("zstdcat"):
+        print("(no zstdcat here: reading segments is not compared with it)")
+        return
+    ours, served, theirs = [], [], []
+    for _ in range(b.rounds):
+        theirs.append(lines_a_second("zstdcat '%s'/sealed/*.zst | wc -l" % log, rows))
+        ours.append(lines_a_second("'%s' read '%s' | wc -l" % (b.prog("sc-log"), log), rows))
+        server, port = b.serve("--ring", "64K", log)
+        got = b.fan(port, "/half?offset=1", "--msgs", str(rows), "--greeting", "--idle", "5")
+        b.stop(server)
+        served.append(got["frames_s"])
+    record("sc-log read of segments, rows/s", "rows/s", ours, theirs, "zstdcat sealed/*.zst | wc -l", 0.5)
+    record("replay of segments to one, rows/s", "rows/s", served, theirs, "zstdcat sealed/*.zst | wc -l", None)
+
+
+class Sealing:
+    """sc-seal without a pause, while something else is measured: what it says of itself is in held_us."""
+
+    def __init__(self, b, log):
+        self.command = [b.prog("sc-seal"), "--json", "--force", "--keep-local", "16M", log]
+        self.held_us, self.ended = [], threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self):
+        while not self.ended.is_set():
+            done = subprocess.run(self.command, stdout=subprocess.PIPE, check=True)
+            self.held_us.append(json.loads(done.stdout)["held_us"])
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+
+
+def append_one_by_one(child, row, seconds):
+    """Row in to acknowledged line out, again and again: how long each took, in us."""
+    took, end = [], time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        t = time.perf_counter()
+        child.stdin.write(row)
+        child.stdout.read(65536)
+        took.append((time.perf_counter() - t) * 1e6)
+    return sorted(took)
+
+
+def bench_pause(b):
+    """What an appender of single rows waits, beside one that brings 20,000 a second, with sc-seal all the time and without it."""
+    log, row = b.path("pause"), b'{"event_ts":1790038800123456,"price":85565.0,"amount":0.015,"side":0,"id":643660480,"sym":"btcusd"}\n'
+    subprocess.run([b.prog("sc-log"), "-q", "create", log], check=True)
+    feeder = b.spawn(["sh", "-c", "'%s' --secs %d --rate 20000 2>/dev/null | '%s' append --quiet '%s'" % (
+        b.tool("pubbench"), 10 * b.rounds + 60, b.prog("sc-log"), log)])
+    child = b.spawn([b.prog("sc-log"), "append", log], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    quiet, sealing, held = [], [], []
+    append_one_by_one(child, row, 1)
+    for _ in range(b.rounds):
+        quiet.append(append_one_by_one(child, row, 2))
+        with Sealing(b, log) as seals:
+            sealing.append(append_one_by_one(child, row, 2))
+        held.append(max(seals.held_us))
+    if feeder.poll() is not None:
+        sys.exit("bench: the other appender ended")
+    b.stop(child)
+    b.stop(feeder)
+    for name, at in (("p50", 0.5), ("p99", 0.99), ("longest", 1.0)):
+        ours, theirs = ([one[min(int(len(one) * at), len(one) - 1)] for one in side] for side in (sealing, quiet))
+        record("append of one row during seals, %s us" % name, "us", ours, theirs, "the same without seals", None, "less")
+    record("longest transaction of a seal, us", "us", held, [one[len(one) // 2] for one in quiet], "append of one row, p50", None, "less")
 
 
 BENCHES = {"fanout": bench_fanout, "peers": bench_peers, "append": bench_append, "bulk": bench_bulk, "replay": bench_replay,
            "latency": bench_latency, "memory": bench_memory, "scan": bench_scan, "segments": bench_segments,
+           "sealed_replay": bench_sealed_replay, "first": bench_first, "pause": bench_pause,
            "streams": lambda b: bench_streams(b, record)}
 
 

@@ -96,6 +96,7 @@ with open(sys.argv[1], "r+b") as f:
 	[[ $(sc-catchup t --verify | cut -d ' ' -f 1) == "$hash" ]]
 	[[ $(sc-catchup "$shelf/t" --verify --json | jq -r .hash) == "$hash" ]]
 	[[ $(sc-catchup "$shelf/t" --verify --from 300 --to 1200) == "$(sc-log verify t --from 300 --to 1200)" ]]
+	[[ $(sc-catchup "$shelf/t" --verify --from 1501) == "$(sc-log verify t --from 1501)" ]]
 	flip "$(nth shelf 2)" 40
 	run -65 --separate-stderr sc-catchup "$shelf/t" --verify
 	[[ -z $output ]]

@@ -404,3 +404,149 @@ P
 	ready server sc-serve --listen :0 rows
 	jq -e '.addresses[0] | startswith("127.0.0.1:")' server.ready
 }
+
+# archived [KEEP]: the log "old", of whose rows 1 to 2000 the archive on the shelf has all, and the log those that KEEP leaves.
+# They are in "all", as they were appended.
+archived() {
+	sc-log create old --journal-size 8192
+	seq 1 2000 | sed 's/.*/{"n":&,"k":"a"}/; s/\([05]\),"k":"a"/\1,"k":"b"/' | sc-log append --quiet --batch-rows 50 old
+	sc-log read old >all
+	mkdir shelf
+	shelf=file://$PWD/shelf
+	sc-seal old --force --target 8K --archive "$shelf" "${@:---keep-local=1ms}"
+}
+
+@test "--replay-archive: what the log gave up comes from the archive, then what it has, then what is new" {
+	archived
+	seq 2001 2010 | sed 's/.*/{"n":&,"k":"a"}/' | sc-log append old >>all
+	[[ $(sc-log info old --json | jq .first) -eq 2001 ]]
+	serve server --replay-archive old
+	for offset in 1 2 777 2000 2001 2005 earliest; do
+		sc-sub "$url/old" --offset "$offset" --until-end >got
+		[[ $offset == earliest ]] && offset=1
+		tail -n "+$offset" all >want
+		same want got
+	done
+	start sub sc-sub "$url/old" --offset 1500
+	wait_for lines sub.out 511
+	echo '{"n":2011,"k":"a"}' | sc-log append old >>all
+	wait_for lines sub.out 512
+	tail -n +1500 all >want
+	same want sub.out
+	run -79 --separate-stderr sc-sub "$url/old" --offset 2013
+	get /stats
+	jq -e '.streams[0] | .first_offset == 2001 and .replaying_archive == 0' <<<"${lines[0]}"
+	get /metrics
+	[[ $output == *'sc_stream_replaying_archive{stream="old"} 0'* ]]
+	[[ $output == *'sc_stream_dropped_total{stream="old",reason="archive"} 0'* ]]
+	[[ $output == *'sc_stream_archive_messages_out_total{stream="old"} 7725'* ]]
+	[[ $(<server.err) == *'notice: listening'* && $(wc -l <server.err) -eq 1 ]]
+}
+
+@test "--replay-archive: server-sent events and filters too" {
+	archived
+	serve server --replay-archive --wire 2 old
+	start events curl -sN "http://127.0.0.1:$port/old?offset=1990" -H 'Accept: text/event-stream'
+	wait_for has events.out 'data: [2000,'
+	[[ $(<events.out) == 'event: greeting
+data: {"streamcast":2,'*'"replay":[1990,2001]'*'}
+
+id: 1990
+data: [1990,{"n":1990,"k":"b"}]
+
+id: 1991'* ]]
+	start events curl -sN "http://127.0.0.1:$port/old?offset=0&where=%7B%22k%22:%22b%22%7D" -H 'Accept: text/event-stream'
+	wait_for has events.out 'id: 2000'
+	sed -n 's/^data: \[/[/p' events.out >got
+	grep '"b"' all >want
+	same want got
+	has events.out '"replay":[1,2001]'
+	has events.out "\"sc_archive\":\"$shelf/old\"}"
+}
+
+@test "without --replay-archive the archive is only told of" {
+	archived
+	serve server old
+	run -79 --separate-stderr sc-sub "$url/old" --offset 1
+	[[ $stderr == *'2001'* ]]
+	get '/old?offset=1' -H 'Accept: text/event-stream'
+	[[ $code -eq 416 && ${lines[0]} == '{"error":"not_replayable","why":"evicted","offset":1,"earliest":2001,"archive":null}' ]]
+	start events curl -sN "http://127.0.0.1:$port/old" -H 'Accept: text/event-stream'
+	wait_for has events.out "\"sc_archive\":\"$shelf/old\"}"
+	# --archive tells of another place, and never of what is secret
+	serve server --archive 'https://me:secret@example.org/logs/?token=hidden' old
+	start events curl -sN "http://127.0.0.1:$port/old" -H 'Accept: text/event-stream'
+	wait_for has events.out '"sc_archive":"https://example.org/logs/old"}'
+	! has events.out secret && ! has events.out hidden
+	usage 64 "cannot use archive: its scheme is none of file, s3, https and http; write file:///FOLDER, s3://BUCKET/PREFIX, or (to read) https://HOST/PATH" \
+		--archive ftp://x old
+	usage 64 "cannot use archive URL 's3://x': a bucket's name has 3 to 63 characters; write file:///FOLDER, s3://BUCKET/PREFIX, or (to read) https://HOST/PATH" \
+		--archive s3://x old
+}
+
+@test "an archive that comes while the server runs is found" {
+	sc-log create old --journal-size 8192
+	serve server --replay-archive old
+	has server.err "stream 'old' has no archive yet: sc-seal --archive makes one"
+	seq 1 500 | sc-log append --quiet old
+	sc-log read old >all
+	mkdir shelf
+	sc-seal old --force --archive "file://$PWD/shelf" --keep-local 1ms
+	told() {
+		start events curl -sN -m 5 "http://127.0.0.1:$port/old" -H 'Accept: text/event-stream'
+		wait_for has events.out end_offset
+		has events.out '"sc_archive":"file://'
+	}
+	wait_for told
+	sc-sub "$url/old" --offset 1 --until-end >got
+	same all got
+}
+
+@test "retention meanwhile: nothing is lost or repeated, byte for byte" {
+	archived --keep-local=1w
+	serve server --replay-archive --ring 64K old
+	for i in 1 2 3 4; do
+		start "sub$i" sc-sub "$url/old" --offset 1
+	done
+	for round in 1 2 3 4 5; do
+		seq $((2000 * round + 1)) $((2000 * round + 2000)) | sed 's/.*/{"n":&,"k":"a"}/' |
+			sc-log append --batch-rows 50 old >>all
+		sc-seal old --force --target 8K --archive "$shelf" --keep-local 1ms
+		start "late$round" sc-sub "$url/old" --offset $((round * 900))
+	done
+	for i in 1 2 3 4; do
+		wait_for lines "sub$i.out" 12000
+		same all "sub$i.out"
+	done
+	for round in 1 2 3 4 5; do
+		tail -n +$((round * 900)) all >want
+		wait_for lines "late$round.out" "$(wc -l <want)"
+		same want "late$round.out"
+	done
+}
+
+@test "an archive that cannot be read: those who need it are closed, it is said once, the others go on" {
+	archived
+	serve server --replay-archive old
+	start live sc-sub "$url/old"
+	chmod 000 shelf/old 2>/dev/null || :
+	mv shelf elsewhere
+	for i in 1 2 3; do
+		start "sub$i" sc-sub "$url/old" --offset 1 --retry 0
+	done
+	for i in 1 2 3; do
+		await "sub$i"
+		[[ $ended -ne 0 && ! -s sub$i.out ]]
+		has "sub$i.err" 'the archive cannot be read'
+	done
+	[[ $(grep -c "stream 'old': cannot" server.err) -eq 1 ]]
+	get /metrics
+	[[ $output =~ reason=\"archive\"\}\ [1-9] ]]
+	echo '{"n":2001}' | sc-log append --quiet old
+	wait_for lines live.out 1
+	mv elsewhere shelf
+	chmod 755 shelf/old
+	back() { sc-sub "$url/old" --offset 1 --until-end --retry 0 >got; }
+	wait_for back
+	[[ $(wc -l <got) -eq 2001 ]]
+}

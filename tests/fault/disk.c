@@ -197,7 +197,7 @@ static bool change_names(struct name *names, size_t *count, const struct change 
 {
 	struct name *at = find_name(names, *count, c->path), *old;
 
-	if (c->kind == REC_CREATE || c->kind == REC_MKDIR) {
+	if (c->kind == REC_CREATE || c->kind == REC_LINK || c->kind == REC_MKDIR) {
 		if (at)
 			return false;
 		at = &names[(*count)++];
@@ -260,6 +260,8 @@ static void add_change(struct disk *d, const struct rec *rec)
 	get_path(rec, c->path);
 	if (c->kind == REC_CREATE)
 		c->file = file_new(d, rec, c->path);
+	if (c->kind == REC_LINK)
+		c->file = file_by_ino(d, rec->ino);
 	if (c->kind == REC_RENAME) {
 		if (rec->data_len >= sizeof(c->to))
 			give_up("a path is too long");
@@ -275,6 +277,7 @@ void disk_apply(struct disk *d, const struct rec *rec)
 	switch ((enum rec_kind)rec->kind) {
 	case REC_CREATE:
 	case REC_RENAME:
+	case REC_LINK:
 	case REC_UNLINK:
 	case REC_MKDIR:
 	case REC_RMDIR:

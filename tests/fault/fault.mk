@@ -1,6 +1,6 @@
 # tests/fault/fault.mk: the fault tests that are made of more than one file; the Makefile builds the others.
-FAULT_PARTS := disk proof run
-FAULT_ROOMS := $(foreach r,log kv json base,$(OUT)/lib/sc-$(r).a)
+FAULT_PARTS := cut disk proof proof_sealed run
+FAULT_ROOMS := $(foreach r,log store kv json base,$(OUT)/lib/sc-$(r).a)
 
 $(OUT)/fault/powercut_test: $(OUT)/obj/tests/fault/powercut_test.o $(FAULT_PARTS:%=$(OUT)/obj/tests/fault/%.o) $(FAULT_ROOMS)
 	@mkdir -p $(@D)

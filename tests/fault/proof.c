@@ -1,5 +1,5 @@
 /* proof.c: compare a log with what was acknowledged. */
-#include "proof.h"
+#include "proof_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,8 +12,7 @@
 
 #define PIDS_MAX 64
 
-__attribute__((format(printf, 3, 4))) static bool wrong(char *text, size_t size, const char *format,
-							...)
+bool proof_wrong(char *text, size_t size, const char *format, ...)
 {
 	va_list args;
 
@@ -23,12 +22,12 @@ __attribute__((format(printf, 3, 4))) static bool wrong(char *text, size_t size,
 	return false;
 }
 
-static bool failed(char *text, size_t size, const char *what, const struct sc_err *err)
+bool proof_failed(char *text, size_t size, const char *what, const struct sc_err *err)
 {
 	char line[1200];
 
 	sc_err_line(err, line, sizeof(line));
-	return wrong(text, size, "%s: %s", what, line);
+	return proof_wrong(text, size, "%s: %s", what, line);
 }
 
 /* --- what was acknowledged --- */
@@ -57,11 +56,11 @@ static bool take_line(struct expect *e, struct sc_span line, size_t when, char *
 	if (!head_of(line, &offset, &msg))
 		return true; /* a program's other words */
 	if (offset == 0 || offset >= ROWS_MAX)
-		return wrong(text, size, "offset %llu was acknowledged",
-			     (unsigned long long)offset);
+		return proof_wrong(text, size, "offset %llu was acknowledged",
+				   (unsigned long long)offset);
 	if (e->rows[offset].line.data)
-		return wrong(text, size, "offset %llu was acknowledged twice",
-			     (unsigned long long)offset);
+		return proof_wrong(text, size, "offset %llu was acknowledged twice",
+				   (unsigned long long)offset);
 	/* the pointer is put right when all of the text is there */
 	e->rows[offset] = (struct told){ { (const char *)(uintptr_t)(e->text.len + 1), line.len },
 					 when,
@@ -69,7 +68,7 @@ static bool take_line(struct expect *e, struct sc_span line, size_t when, char *
 	if (offset > e->last)
 		e->last = offset;
 	return sc_bytes_put(&e->text, line.data, line.len) == 0 ||
-	       wrong(text, size, "out of memory");
+	       proof_wrong(text, size, "out of memory");
 }
 
 static bool take_ack(struct expect *e, struct partial *parts, const struct rec *rec, size_t when,
@@ -80,12 +79,12 @@ static bool take_ack(struct expect *e, struct partial *parts, const struct rec *
 	while (p < parts + PIDS_MAX && p->pid && p->pid != rec->pid)
 		p++;
 	if (p == parts + PIDS_MAX)
-		return wrong(text, size, "too many processes");
+		return proof_wrong(text, size, "too many processes");
 	if (!p->pid)
 		sc_bytes_init(&p->text, 64u << 20);
 	p->pid = rec->pid;
 	if (sc_bytes_put(&p->text, rec_data(rec), rec->data_len) < 0)
-		return wrong(text, size, "out of memory");
+		return proof_wrong(text, size, "out of memory");
 	for (;;) {
 		char *lf = p->text.len ? memchr(p->text.data, '\n', p->text.len) : NULL;
 
@@ -124,7 +123,7 @@ void expect_load(const struct trace *trace, struct expect *e, char *text, size_t
 	sc_bytes_init(&e->text, 256u << 20);
 	e->rows = calloc(ROWS_MAX, sizeof(*e->rows));
 	if (!e->rows) {
-		wrong(text, size, "out of memory");
+		proof_wrong(text, size, "out of memory");
 		return;
 	}
 	for (size_t i = 0; good && i < trace->count; i++) {
@@ -132,13 +131,16 @@ void expect_load(const struct trace *trace, struct expect *e, char *text, size_t
 			good = take_ack(e, parts, trace->recs[i], i, text, size);
 		else if (trace->recs[i]->kind == REC_WRITE)
 			take_write(e, trace->recs[i]);
+		else if (trace->recs[i]->kind == REC_MARK && trace->recs[i]->data_len == 6 &&
+			 !memcmp(rec_data(trace->recs[i]), "sealed", 6))
+			e->seals = true;
 	}
 	for (int i = 0; i < PIDS_MAX && parts[i].pid; i++)
 		sc_bytes_done(&parts[i].text);
 	for (uint64_t o = 1; good && o <= e->last; o++) {
 		if (!e->rows[o].line.data)
-			good = wrong(text, size, "offset %llu was never acknowledged",
-				     (unsigned long long)o);
+			good = proof_wrong(text, size, "offset %llu was never acknowledged",
+					   (unsigned long long)o);
 		else
 			e->rows[o].line.data = e->text.data + (uintptr_t)e->rows[o].line.data - 1;
 	}
@@ -167,16 +169,15 @@ void moment_pass(struct moment *m, const struct expect *e, const struct trace *t
 		m->floor_begun = n;
 	if (sscanf(word, "trimmed %llu", &n) == 1)
 		m->floor_done = n;
+	if (sscanf(word, "migrate %llu", &n) == 1)
+		m->schema_begun = n;
+	if (sscanf(word, "migrated %llu", &n) == 1)
+		m->schema_done = n;
 	if (!strcmp(word, "created"))
 		m->created = true;
 }
 
 /* --- the check --- */
-
-struct found {
-	uint64_t first, last; /* 0 = no row */
-	uint64_t source;      /* of the last row that came from it */
-};
 
 static bool check_line(const struct expect *e, struct found *f, struct sc_span line, char *text,
 		       size_t size)
@@ -187,25 +188,40 @@ static bool check_line(const struct expect *e, struct found *f, struct sc_span l
 	char start[40];
 
 	if (!head_of(line, &offset, &msg))
-		return wrong(text, size, "a line is torn: '%.*s'",
-			     (int)(line.len < 60 ? line.len : 60), line.data);
+		return proof_wrong(text, size, "a line is torn: '%.*s'",
+				   (int)(line.len < 60 ? line.len : 60), line.data);
 	if (f->last && offset != f->last + 1)
-		return wrong(text, size, "offset %llu follows %llu", (unsigned long long)offset,
-			     (unsigned long long)f->last);
+		return proof_wrong(text, size, "offset %llu follows %llu",
+				   (unsigned long long)offset, (unsigned long long)f->last);
 	if (offset > e->last)
-		return wrong(text, size, "offset %llu was never appended",
-			     (unsigned long long)offset);
+		return proof_wrong(text, size, "offset %llu was never appended",
+				   (unsigned long long)offset);
 	if (line.len != e->rows[offset].line.len ||
 	    memcmp(line.data, e->rows[offset].line.data, line.len) != 0)
-		return wrong(text, size, "offset %llu holds other bytes: '%.*s'",
-			     (unsigned long long)offset, (int)(line.len < 60 ? line.len : 60),
-			     line.data);
+		return proof_wrong(text, size, "offset %llu holds other bytes: '%.*s'",
+				   (unsigned long long)offset, (int)(line.len < 60 ? line.len : 60),
+				   line.data);
 	snprintf(start, sizeof(start), "%.*s", (int)(msg.len < 39 ? msg.len : 39), msg.data);
 	if (sscanf(start, "{\"s\":%llu", &source) == 1)
 		f->source = source;
 	if (!f->first)
 		f->first = offset;
 	f->last = offset;
+	return true;
+}
+
+bool proof_lines(const struct expect *e, struct found *f, struct sc_span lines, char *text,
+		 size_t size)
+{
+	while (lines.len) {
+		const char *lf = memchr(lines.data, '\n', lines.len);
+
+		if (!lf)
+			return proof_wrong(text, size, "a run ends inside a line");
+		if (!check_line(e, f, sc_span(lines.data, (size_t)(lf - lines.data)), text, size))
+			return false;
+		lines = sc_span(lf + 1, lines.len - (size_t)(lf - lines.data) - 1);
+	}
 	return true;
 }
 
@@ -217,23 +233,15 @@ static bool read_rows(struct sc_reader *reader, const struct expect *e, struct f
 	int rc;
 
 	while ((rc = sc_reader_next(reader, 0, &run, &err)) == 1) {
-		struct sc_span rest = run.lines;
-
-		while (rest.len) {
-			const char *lf = memchr(rest.data, '\n', rest.len);
-
-			if (!lf)
-				return wrong(text, size, "a run ends inside a line");
-			if (!check_line(e, f, sc_span(rest.data, (size_t)(lf - rest.data)), text,
-					size))
-				return false;
-			rest = sc_span(lf + 1, rest.len - (size_t)(lf - rest.data) - 1);
-		}
+		if (!proof_lines(e, f, run.lines, text, size))
+			return false;
 		if (run.last != f->last)
-			return wrong(text, size, "a run says its last row is %llu, it is %llu",
-				     (unsigned long long)run.last, (unsigned long long)f->last);
+			return proof_wrong(text, size,
+					   "a run says its last row is %llu, it is %llu",
+					   (unsigned long long)run.last,
+					   (unsigned long long)f->last);
 	}
-	return rc == 0 || failed(text, size, "cannot read on", &err);
+	return rc == 0 || proof_failed(text, size, "cannot read on", &err);
 }
 
 static bool check_rows(const struct sc_log_state *st, const struct expect *e,
@@ -242,30 +250,34 @@ static bool check_rows(const struct sc_log_state *st, const struct expect *e,
 	uint64_t last = st->next_offset - 1;
 
 	if (f->last && f->last != last)
-		return wrong(text, size, "the last row read is %llu, the state says %llu",
-			     (unsigned long long)f->last, (unsigned long long)last);
+		return proof_wrong(text, size, "the last row read is %llu, the state says %llu",
+				   (unsigned long long)f->last, (unsigned long long)last);
 	if (last < m->acked)
-		return wrong(text, size, "rows up to %llu were acknowledged, the log ends at %llu",
-			     (unsigned long long)m->acked, (unsigned long long)last);
+		return proof_wrong(text, size,
+				   "rows up to %llu were acknowledged, the log ends at %llu",
+				   (unsigned long long)m->acked, (unsigned long long)last);
 	if (last && !e->rows[last].ends)
-		return wrong(text, size, "it ends at %llu, inside a commit",
-			     (unsigned long long)last);
+		return proof_wrong(text, size, "it ends at %llu, inside a commit",
+				   (unsigned long long)last);
 	if (f->first != (f->first ? st->first_offset : 0) ||
 	    (!f->first && st->first_offset != st->next_offset))
-		return wrong(text, size, "the first row read is %llu, the state says %llu",
-			     (unsigned long long)f->first, (unsigned long long)st->first_offset);
+		return proof_wrong(text, size, "the first row read is %llu, the state says %llu",
+				   (unsigned long long)f->first,
+				   (unsigned long long)st->first_offset);
 	if (st->rows != (f->first ? f->last - f->first + 1 : 0))
-		return wrong(text, size, "the state says %llu rows, from %llu to %llu were read",
-			     (unsigned long long)st->rows, (unsigned long long)f->first,
-			     (unsigned long long)f->last);
+		return proof_wrong(text, size,
+				   "the state says %llu rows, from %llu to %llu were read",
+				   (unsigned long long)st->rows, (unsigned long long)f->first,
+				   (unsigned long long)f->last);
 	if (st->first_offset > (m->floor_begun ? m->floor_begun : 1))
-		return wrong(text, size, "rows from %llu on were acknowledged, it begins at %llu",
-			     (unsigned long long)m->floor_begun,
-			     (unsigned long long)st->first_offset);
+		return proof_wrong(text, size,
+				   "rows from %llu on were acknowledged, it begins at %llu",
+				   (unsigned long long)m->floor_begun,
+				   (unsigned long long)st->first_offset);
 	if (st->first_offset < m->floor_done)
-		return wrong(text, size, "rows below %llu were trimmed, it begins at %llu",
-			     (unsigned long long)m->floor_done,
-			     (unsigned long long)st->first_offset);
+		return proof_wrong(text, size, "rows below %llu were trimmed, it begins at %llu",
+				   (unsigned long long)m->floor_done,
+				   (unsigned long long)st->first_offset);
 	return true;
 }
 
@@ -277,7 +289,7 @@ static bool check_source(struct sc_log *log, const struct expect *e, const struc
 	int rc = sc_log_source(log, SC_SPAN("src"), &got, &err);
 
 	if (rc < 0)
-		return failed(text, size, "cannot ask for the source", &err);
+		return proof_failed(text, size, "cannot ask for the source", &err);
 	/* its rows may all be trimmed: then it is what the last of them said */
 	for (uint64_t o = f->first ? f->first - 1 : f->last; !want && o >= 1; o--) {
 		unsigned long long n;
@@ -290,9 +302,62 @@ static bool check_source(struct sc_log *log, const struct expect *e, const struc
 			want = n;
 	}
 	if (got != want)
-		return wrong(text, size,
-			     "the source stands at %llu, its last row in the log is %llu",
-			     (unsigned long long)got, (unsigned long long)want);
+		return proof_wrong(text, size,
+				   "the source stands at %llu, its last row in the log is %llu",
+				   (unsigned long long)got, (unsigned long long)want);
+	return true;
+}
+
+#define ERAS_MAX 16
+
+struct eras {
+	struct {
+		uint64_t version, from;
+		bool has;
+	} items[ERAS_MAX];
+	size_t count;
+};
+
+static int add_era(void *arg, uint64_t version, uint64_t from, struct sc_span schema)
+{
+	struct eras *eras = arg;
+
+	if (eras->count == ERAS_MAX)
+		return SC_E_INTERNAL;
+	eras->items[eras->count].version = version;
+	eras->items[eras->count].from = from;
+	eras->items[eras->count++].has = schema.len &&
+					 memmem(schema.data, schema.len, "\"mig\"", 5);
+	return 0;
+}
+
+/* Each row was stored by the schema that is said to have been in force. */
+static bool check_schemas(struct sc_log *log, const struct expect *e, const struct moment *m,
+			  const struct found *f, char *text, size_t size)
+{
+	struct eras eras = { .count = 0 };
+	struct sc_err err;
+	uint64_t version;
+
+	if (sc_log_schemas(log, add_era, &eras, &err) < 0)
+		return proof_failed(text, size, "cannot ask for the schemas", &err);
+	version = eras.items[eras.count - 1].version;
+	if (version < m->schema_done || version > (m->schema_begun ? m->schema_begun : 1))
+		return proof_wrong(text, size,
+				   "schema %llu is in force, where %llu was put and %llu was to be",
+				   (unsigned long long)version, (unsigned long long)m->schema_done,
+				   (unsigned long long)m->schema_begun);
+	for (uint64_t o = f->first; o && o <= f->last; o++) {
+		size_t i = eras.count - 1;
+
+		while (i > 0 && eras.items[i].from > o)
+			i--;
+		if (eras.items[i].has !=
+		    (memmem(e->rows[o].line.data, e->rows[o].line.len, "\"mig\"", 5) != NULL))
+			return proof_wrong(text, size, "row %llu was not stored by schema %llu",
+					   (unsigned long long)o,
+					   (unsigned long long)eras.items[i].version);
+	}
 	return true;
 }
 
@@ -311,24 +376,24 @@ static bool go_on(const char *path, struct sc_log *log, struct sc_reader *reader
 	char want[64];
 
 	if (sc_log_append(log, &rows, &commit, &err) < 0)
-		return failed(text, size, "cannot append afterwards", &err);
+		return proof_failed(text, size, "cannot append afterwards", &err);
 	if (commit.first != next)
-		return wrong(text, size, "the next row got offset %llu, not %llu",
-			     (unsigned long long)commit.first, (unsigned long long)next);
+		return proof_wrong(text, size, "the next row got offset %llu, not %llu",
+				   (unsigned long long)commit.first, (unsigned long long)next);
 	if (sc_reader_next(reader, 0, &run, &err) != 1)
-		return wrong(text, size, "the row appended afterwards cannot be read");
+		return proof_wrong(text, size, "the row appended afterwards cannot be read");
 	snprintf(want, sizeof(want), "[%llu,%s]\n", (unsigned long long)next, row);
 	if (run.lines.len != strlen(want) || memcmp(run.lines.data, want, run.lines.len) != 0)
-		return wrong(text, size, "the row appended afterwards reads '%.*s'",
-			     (int)(run.lines.len & 127), run.lines.data);
+		return proof_wrong(text, size, "the row appended afterwards reads '%.*s'",
+				   (int)(run.lines.len & 127), run.lines.data);
 	if (sc_log_state(log, &st, &err) < 0)
-		return failed(text, size, "cannot ask for the state afterwards", &err);
+		return proof_failed(text, size, "cannot ask for the state afterwards", &err);
 	if (sc_log_verify(path, 0, 0, &proof, &err) < 0)
-		return failed(text, size, "verify", &err);
+		return proof_failed(text, size, "verify", &err);
 	if (proof.rows != st.rows || proof.last != next)
-		return wrong(text, size, "verify counts %llu rows to %llu, not %llu to %llu",
-			     (unsigned long long)proof.rows, (unsigned long long)proof.last,
-			     (unsigned long long)st.rows, (unsigned long long)next);
+		return proof_wrong(text, size, "verify counts %llu rows to %llu, not %llu to %llu",
+				   (unsigned long long)proof.rows, (unsigned long long)proof.last,
+				   (unsigned long long)st.rows, (unsigned long long)next);
 	return true;
 }
 
@@ -343,15 +408,16 @@ static bool check_log(const char *path, struct sc_log *log, const struct expect 
 	bool good = false;
 
 	if (sc_log_state(log, &st, &err) < 0)
-		return failed(text, size, "cannot ask for the state", &err);
+		return proof_failed(text, size, "cannot ask for the state", &err);
 	if (sc_reader_open(log, 0, &reader, &err) < 0)
-		return failed(text, size, "cannot read", &err);
+		return proof_failed(text, size, "cannot read", &err);
 	good = read_rows(reader, e, &f, text, size) && check_rows(&st, e, m, &f, text, size);
 	if (good && !f.last)
 		f.last = st.next_offset - 1;
 	good = good && check_source(log, e, &f, text, size);
+	good = good && check_schemas(log, e, m, &f, text, size);
 	if (good && sc_log_open(path, SC_LOG_APPEND, &writer, &err) < 0)
-		good = failed(text, size, "cannot open for appending", &err);
+		good = proof_failed(text, size, "cannot open for appending", &err);
 	good = good && go_on(path, writer, reader, st.next_offset, text, size);
 	sc_reader_close(reader);
 	sc_log_close(writer);
@@ -365,10 +431,10 @@ static void check_reopen(const char *path, uint64_t next, char *text, size_t siz
 	struct sc_err err;
 
 	if (sc_log_open(path, SC_LOG_READ, &log, &err) < 0 || sc_log_state(log, &st, &err) < 0)
-		failed(text, size, "cannot open once more", &err);
+		proof_failed(text, size, "cannot open once more", &err);
 	else if (st.next_offset != next)
-		wrong(text, size, "opened once more it goes on at %llu, not %llu",
-		      (unsigned long long)st.next_offset, (unsigned long long)next);
+		proof_wrong(text, size, "opened once more it goes on at %llu, not %llu",
+			    (unsigned long long)st.next_offset, (unsigned long long)next);
 	sc_log_close(log);
 }
 
@@ -386,16 +452,18 @@ void proof_check(const char *path, const struct expect *e, const struct moment *
 	if (rc < 0 && !m->created && m->acked == 0) {
 		/* it was being made: then it can be made again */
 		if (sc_log_create(path, &settings, &err) < 0)
-			failed(text, size, "cannot be made again", &err);
+			proof_failed(text, size, "cannot be made again", &err);
 		return;
 	}
 	if (rc < 0) {
-		failed(text, size, "cannot open", &err);
+		proof_failed(text, size, "cannot open", &err);
 		return;
 	}
 	if (check_log(path, log, e, m, text, size) && sc_log_state(log, &st, &err) < 0)
-		failed(text, size, "cannot ask for the state at the end", &err);
+		proof_failed(text, size, "cannot ask for the state at the end", &err);
 	sc_log_close(log);
+	if (!text[0])
+		proof_sealed(path, e, st.first_offset, st.next_offset, text, size);
 	if (!text[0])
 		check_reopen(path, st.next_offset, text, size);
 }

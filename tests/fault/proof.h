@@ -22,6 +22,8 @@ struct expect {
 	uint64_t last;        /* the highest that was ever acknowledged */
 	struct sc_bytes text; /* the lines themselves */
 	size_t split;         /* commits of more than one block */
+	bool seals;           /* files that the index named went */
+	const char *archived; /* the folder of the run when it archived, into "archive" there; NULL */
 };
 /* Everything that was acknowledged in a trace; the texts are borrowed from it. */
 void expect_load(const struct trace *trace, struct expect *ret_expect, char *ret_wrong,
@@ -33,12 +35,15 @@ struct moment {
 	uint64_t floor_done;  /* a trim to here was */
 	uint64_t floor_begun; /* a trim to here may have happened */
 	bool created;         /* the making of the log was */
+	uint64_t schema_done; /* a migration to this version was; 0 = none */
+	uint64_t schema_begun; /* a migration to this version may have happened */
 };
 void moment_pass(struct moment *m, const struct expect *e, const struct trace *trace, size_t when);
 
 /*
- * Check the log at PATH and go on with it. APPEND_FIRST: open it for appending before anybody
- * reads. The rows with a member "s" came from the source "src" with that offset.
+ * Check the log at PATH and go on with it: append to it, seal it, archive it. APPEND_FIRST: open it
+ * for appending before anybody reads. Rows have a member "mig" if the schema in force at their
+ * offset has; those with a member "s" came from the source "src" with that offset.
  */
 void proof_check(const char *path, const struct expect *e, const struct moment *m, bool append_first,
 		 char *ret_wrong, size_t size);

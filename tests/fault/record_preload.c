@@ -219,11 +219,11 @@ static bool is_lock_file(const char *path)
 {
 	size_t len = strlen(path);
 
-	return len > 5 && !strcmp(path + len - 5, "-lock");
+	return len > 5 && (!strcmp(path + len - 5, "-lock") || !strcmp(path + len - 5, ".lock"));
 }
 
-/* A regular file below the folder whose content counts: its inode. LMDB's lock file lives in
- * memory only. */
+/* A regular file below the folder whose content counts: its inode. What is in a lock file tells
+ * nothing after the machine ended. */
 static bool tracked(int fd, uint64_t *ret_ino)
 {
 	char buf[PATH_MAX];
@@ -568,16 +568,23 @@ int mkdir(const char *given, mode_t mode)
 
 int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags)
 {
-	char full[PATH_MAX];
+	char from_full[PATH_MAX], to_full[PATH_MAX];
+	const char *old, *new;
+	struct stat st;
 	int rc;
 
 	start();
+	old = full_path(from_dir, from, from_full);
+	new = full_path(to_dir, to, to_full);
+	if (!old && !new)
+		return real_linkat(from_dir, from, to_dir, to, flags);
+	lock();
 	rc = real_linkat(from_dir, from, to_dir, to, flags);
-	if (rc == 0 && full_path(to_dir, to, full)) {
-		lock();
-		put_text(REC_ODD, NULL, "a hard link");
-		unlock();
-	}
+	if (rc == 0 && old && new &&lstat(from_full, &st) == 0)
+		put(REC_LINK, (uint64_t)st.st_ino, 0, new, NULL, 0, 0);
+	else if (rc == 0)
+		put_text(REC_ODD, NULL, "a link across the folder");
+	unlock();
 	return rc;
 }
 

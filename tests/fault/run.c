@@ -57,17 +57,30 @@ void run_record(const char *folder, const char *trace)
 		give_up("cannot make %s", trace);
 }
 
-void run_mark(const char *text)
+static void put_record(enum rec_kind kind, const char *path, const char *data)
 {
 	char buf[sizeof(struct rec) + 256];
-	struct rec head = { .kind = REC_MARK,
+	struct rec head = { .kind = kind,
 			    .pid = (uint32_t)getpid(),
-			    .data_len = (uint32_t)strlen(text) };
+			    .path_len = (uint32_t)strlen(path),
+			    .data_len = (uint32_t)strlen(data) };
 
 	memcpy(buf, &head, sizeof(head));
-	memcpy(buf + sizeof(head), text, head.data_len);
-	if (write(trace_fd, buf, sizeof(head) + head.data_len) < 0)
+	memcpy(buf + sizeof(head), path, head.path_len);
+	memcpy(buf + sizeof(head) + head.path_len, data, head.data_len);
+	if (write(trace_fd, buf, sizeof(head) + head.path_len + head.data_len) < 0)
 		give_up("cannot write the trace");
+}
+
+void run_mark(const char *text)
+{
+	put_record(REC_MARK, "", text);
+}
+
+void run_folder_made(const char *name)
+{
+	put_record(REC_MKDIR, name, "");
+	put_record(REC_DIRSYNC, ".", "");
 }
 
 static void be_program(const char *const *argv)

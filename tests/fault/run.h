@@ -15,6 +15,7 @@ void run_init(const char *argv0);
 /* What programs started from now on run under: changes below FOLDER go to TRACE. NULL = none. */
 void run_record(const char *folder, const char *trace);
 void run_mark(const char *text); /* a word of ours in the trace */
+void run_folder_made(const char *name); /* in the folder, by the test, and it is on disk */
 
 struct run {
 	pid_t pid;

@@ -17,6 +17,7 @@ enum rec_kind {
 	REC_SYNC,       /* ino: fsync or fdatasync of a file that succeeded */
 	REC_DIRSYNC,    /* path */
 	REC_RENAME,     /* path; data = new path */
+	REC_LINK,       /* ino, path: one more name of that file */
 	REC_UNLINK,     /* path */
 	REC_MKDIR,      /* path */
 	REC_RMDIR,      /* path */

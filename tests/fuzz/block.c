@@ -23,6 +23,9 @@ static void walk_exts(const char *block, const struct sc_block *b)
 		if (ext.name.len > SC_NAME_MAX || ext.name.data < block + SC_BLOCK_HEAD ||
 		    end > block + SC_BLOCK_HEAD + b->ext_len)
 			abort();
+		if (ext.kind == SC_EXT_SCHEMA &&
+		    ext.schema.text.data + ext.schema.text.len > block + SC_BLOCK_HEAD + b->ext_len)
+			abort();
 	}
 }
 

@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (g.wire != h.wire || g.has_end != h.has_end || g.end_offset != h.end_offset ||
 		    g.durable != h.durable || g.has_replay != h.has_replay ||
 		    !same(g.stream, h.stream) || !same(g.stream_id, h.stream_id) ||
-		    !same(g.schema, h.schema))
+		    !same(g.schema, h.schema) || !same(g.sc_archive, h.sc_archive))
 			abort();
 	}
 	sc_bytes_done(&store);

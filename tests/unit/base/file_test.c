@@ -2,6 +2,7 @@
 #include "base/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,6 +36,38 @@ TEST(replaced_whole_or_not)
 	snprintf(path, sizeof(path), "%s/x", folder);
 	replace_and_read(path);
 	CHECK_INT(rmdir(folder), 0); /* so no temporary was left either */
+}
+
+static void put(const char *folder, const char *name)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	CHECK(fd >= 0 && close(fd) == 0);
+}
+
+/* Of all names in the folder, those that a killed writer of "x" left go, and no others. */
+TEST(what_a_killed_writer_left_goes)
+{
+	static const char *const stay[] = { "x",      "x.tmp",     "x.12",    "x.12.tmp2",
+					    "x..tmp", "xy.12.tmp", "x.1a.tmp" };
+	char folder[] = "/tmp/sc-file-XXXXXX", path[64], name[128];
+
+	CHECK(mkdtemp(folder) != NULL);
+	for (size_t i = 0; i < 7; i++)
+		put(folder, stay[i]);
+	put(folder, "x.1.tmp");
+	put(folder, "x.123456.tmp");
+	snprintf(path, sizeof(path), "%s/x", folder);
+	sc_replace_sweep(path);
+	for (size_t i = 0; i < 7; i++) {
+		snprintf(name, sizeof(name), "%s/%s", folder, stay[i]);
+		CHECK_INT(unlink(name), 0);
+	}
+	CHECK_INT(rmdir(folder), 0);
+	sc_replace_sweep("/nonexistent/x");
 }
 
 TEST(refused_where_there_is_no_folder)

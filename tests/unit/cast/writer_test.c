@@ -267,3 +267,111 @@ TEST(no_log_no_writer)
 {
 	CHECK_INT(sc_writer_open("/nonexistent/log", wake, NULL, &writer, &err), SC_E_NOLOG);
 }
+
+#define COLUMN_P "\"p\":{\"type\":\"integer\"}"
+#define OLD \
+	"{\"properties\":{" COLUMN_P \
+	",\"a\":{\"type\":[\"string\",\"null\"]}},\"required\":[\"p\"]}"
+#define NEW \
+	"{\"properties\":{" COLUMN_P \
+	",\"b\":{\"type\":[\"string\",\"null\"]}},\"required\":[\"p\"]}"
+
+static void migrate(const char *schema)
+{
+	struct sc_log_migration m = { .schema = sc_span_str(schema) };
+	struct sc_log_migrated done;
+	struct sc_log *log;
+
+	CHECK_OK(sc_log_open(path, SC_LOG_APPEND, &log, &err), &err);
+	CHECK_OK(sc_log_migrate(log, &m, &done, &err), &err);
+	sc_log_close(log);
+}
+
+/* The schema is changed by another process: the next frame is checked by it, and what was stored
+ * before is known when it comes again. */
+TEST(the_schema_changes_under_the_writer)
+{
+	struct sc_publisher *a, *p;
+	int x, y;
+
+	open_writer(OLD);
+	CHECK_OK(sc_publisher_new(writer, sc_span("", 0), 0, &x, &a, &err), &err);
+	CHECK_OK(sc_publisher_new(writer, SC_SPAN("me"), 1, &y, &p, &err), &err);
+	SENDS(a, "{\"p\":1,\"a\":\"x\"}");
+	REPLY(&x, "{\"ok\":[1]}");
+	SENDS(p, "{\"seq\":1,\"rows\":[{\"p\":2,\"a\":\"x\"}]}");
+	REPLY(&y, "{\"ok\":[2]}");
+	migrate(NEW);
+	SENDS(a, "{\"p\":3,\"b\":\"x\"}");
+	REPLY(&x, "{\"ok\":[3]}");
+	SENDS(a, "{\"p\":4,\"a\":\"x\"}");
+	BEGINS(a, "{\"error\":\"rejected\",\"detail\":\"not columns: a\"}");
+	/* it was stored by the old schema, and its reply was lost */
+	SENDS(p, "{\"seq\":1,\"rows\":[{\"p\":2,\"a\":\"x\"}]}");
+	REPLY(&y, "{\"ok\":[2],\"duplicate\":true}");
+	SENDS(p, "{\"seq\":2,\"rows\":[{\"p\":2,\"a\":\"x\"}]}");
+	BEGINS(p, "{\"error\":\"rejected\"");
+	migrate(OLD);
+	SENDS(a, "{\"p\":4}");
+	REPLY(&x, "{\"ok\":[4]}");
+	sc_publisher_free(a);
+	sc_publisher_free(p);
+	close_writer();
+}
+
+/* Rows are in the form of the schema in force, at any moment of the change. */
+TEST(the_schema_changes_all_the_time)
+{
+	struct sc_publisher *p;
+	struct sc_reader *reader = NULL;
+	struct sc_log *log;
+	struct sc_run run;
+	char was = 0;
+	uint64_t ok = 0, rows = 0, changes = 0;
+	int x, rc;
+
+	open_writer(OLD);
+	CHECK_OK(sc_publisher_new(writer, sc_span("", 0), 0, &x, &p, &err), &err);
+	for (int round = 0; round < 60; round++) {
+		for (int i = 0; i < 20; i++)
+			CHECK(sc_publisher_frame(
+				      p,
+				      i % 5    ? SC_SPAN("{\"p\":1}")
+				      : i % 10 ? SC_SPAN("[{\"p\":1},{\"p\":2,\"a\":\"x\"}]")
+					       : SC_SPAN("{\"p\":1,\"b\":\"x\"}"),
+				      &err) >= 0);
+		migrate(round % 2 ? OLD : NEW);
+		for (int i = 0; i < 20;) {
+			struct sc_writer_reply r = reply();
+
+			if (r.resume)
+				continue;
+			if (r.text.len > 5 && !memcmp(r.text.data, "{\"ok\"", 5))
+				ok += 1 + (memchr(r.text.data, ',', r.text.len) != NULL);
+			else
+				CHECK(memmem(r.text.data, r.text.len, "not columns", 11) != NULL);
+			i++;
+		}
+	}
+	CHECK_OK(sc_log_open(path, SC_LOG_READ, &log, &err), &err);
+	CHECK_OK(sc_reader_open(log, 1, &reader, &err), &err);
+	while ((rc = sc_reader_next(reader, 0, &run, &err)) == 1) {
+		const char *line = run.lines.data, *end = line + run.lines.len, *lf;
+
+		for (char is; line < end; line = lf + 1, was = is) {
+			lf = memchr(line, '\n', (size_t)(end - line));
+			is = memmem(line, (size_t)(lf - line), "\"a\"", 3) ? 'a' : 'b';
+			CHECK(memmem(line, (size_t)(lf - line), is == 'a' ? "\"b\"" : "\"a\"", 3) ==
+			      NULL);
+			changes += was && was != is;
+			rows++;
+		}
+	}
+	CHECK_OK(rc, &err);
+	CHECK_INT(rows, ok);
+	CHECK(changes > 10);
+	sc_reader_close(reader);
+	sc_log_close(log);
+	sc_publisher_free(p);
+	close_writer();
+}

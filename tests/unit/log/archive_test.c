@@ -542,6 +542,22 @@ static struct sc_archive_state check_whole(struct sc_bytes *out)
 	return state;
 }
 
+/* No temporary file is in the archive, nor in the log. */
+static void check_clean(void)
+{
+	const char *const folders[] = { shelved(""), shelved("sealed"), log_path };
+
+	for (int i = 0; i < 3; i++) {
+		DIR *dir = opendir(folders[i]);
+		struct dirent *entry;
+
+		CHECK(dir);
+		while ((entry = readdir(dir)))
+			CHECK(!strstr(entry->d_name, ".tmp"));
+		closedir(dir);
+	}
+}
+
 /* A push and its retention killed at every call: readers see whole segments, and the next run ends
  * the work. */
 TEST(killed_at_every_call)
@@ -559,6 +575,7 @@ TEST(killed_at_every_call)
 		check_whole(&out);
 		CHECK_OK(push_at(log_path, &keep, false, NULL), &err);
 		state = check_whole(&out);
+		check_clean();
 		CHECK_INT(state.segments, 2);
 		CHECK_INT(state.next_offset, 401);
 		log_done();

@@ -5,6 +5,9 @@
  */
 #include "help.h"
 
+#include "log/reader.h"
+#include "log/seal.h"
+
 /* All rows are trimmed; the next append was making its journal when the power went. */
 TEST(powercut_in_the_first_journal_behind_a_trim_of_all)
 {
@@ -41,6 +44,55 @@ TEST(powercut_in_the_first_journal_behind_a_trim_of_all)
 	log = open_log(SC_LOG_READ);
 	check_holds(log, 801, 803);
 	sc_log_close(log);
+	log_done();
+}
+
+/* The next journal was being made when the power went, NAME, and nothing of it is on disk but its
+ * name: the one before is in use again, and is told from the one before that, or its segment. */
+static void check_torn(uint64_t name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "journal/%020llu.journal", (unsigned long long)name);
+	for (int size = 0; size <= 4096; size += 2048) {
+		struct sc_log *log;
+		uint64_t rows;
+		int fd = open(in_log(path), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+
+		CHECK(fd >= 0 && ftruncate(fd, size) == 0);
+		close(fd);
+		drop_index();
+		log = open_log(SC_LOG_APPEND);
+		check_holds(log, 1, name - 1);
+		for (uint64_t from = 1; from <= name; from += 50) {
+			CHECK_OK(sc_log_count_from(log, from, &rows, &err), &err);
+			CHECK_INT(rows, name - from);
+		}
+		sc_log_close(log);
+		CHECK(access(in_log(path), F_OK) < 0);
+	}
+}
+
+TEST(powercut_in_the_first_journals_behind_a_segment)
+{
+	static const struct sc_seal_options all = { .force = true };
+	struct sc_seal *seal = NULL;
+	struct sc_log *log;
+
+	log_new(4096);
+	log = open_log(SC_LOG_APPEND);
+	CHECK_OK(append_n(log, 1, 100, NULL), &err);
+	CHECK_OK(sc_seal_open(log, false, &seal, &err), &err);
+	CHECK_OK(sc_seal_run(seal, &all, &err), &err);
+	sc_seal_close(seal);
+	CHECK_OK(append_n(log, 101, 50, NULL), &err);
+	sc_log_close(log);
+	check_torn(151);
+	log = open_log(SC_LOG_APPEND);
+	CHECK_OK(append_n(log, 151, 250, NULL), &err);
+	CHECK_OK(append_n(log, 401, 200, NULL), &err);
+	sc_log_close(log);
+	check_torn(601);
 	log_done();
 }
 

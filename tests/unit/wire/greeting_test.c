@@ -55,6 +55,37 @@ TEST(keys_in_order)
 	       "\"stream_id\":null,\"where\":null}");
 }
 
+/* Ours, and the last one in every protocol; without an archive it is not there (above). */
+TEST(archive)
+{
+	static const int wires[] = { 1, 2, 4, 5 };
+	static const char tail[] = ",\"sc_archive\":\"s3://b/prod/\\\"x\\\"\"}";
+
+	sc_bytes_init(&store, 1 << 20);
+	for (int i = 0; i < 4; i++) {
+		struct sc_greeting b = { .wire = wires[i],
+					 .stream = SC_SPAN("trades"),
+					 .sc_archive = SC_SPAN("s3://b/prod/\"x\"") };
+		const char *text;
+
+		sc_bytes_done(&out);
+		sc_bytes_init(&out, 1 << 20);
+		CHECK_OK(sc_greeting_build(&b, &out), &err);
+		text = sc_bytes_str(&out);
+		CHECK(strlen(text) > strlen(tail));
+		CHECK_STR(text + strlen(text) - strlen(tail), tail);
+		CHECK_OK(sc_greeting_parse(sc_span_str(text), &store, &g, &err), &err);
+		CHECK_SPAN(g.sc_archive, "s3://b/prod/\"x\"");
+		CHECK(!g.archive.len);
+	}
+	CHECK_OK(sc_greeting_parse(SC_SPAN("{\"streamcast\":1,\"end_offset\":5,\"sc_archive\":7}"),
+				   &store, &g, &err),
+		 &err);
+	CHECK(!g.sc_archive.len);
+	sc_bytes_done(&store);
+	sc_bytes_done(&out);
+}
+
 #define READS(TEXT) \
 	do { \
 		const char *text_ = TEXT; \
