@@ -98,10 +98,10 @@ TEST(wrong_requests_are_refused_in_http_1_1)
 	refused(big, sizeof(big), 414);
 	memcpy(big, "GET / HTTP/1.1\r\nX: ", 19);
 	refused(big, sizeof(big), 431);
-	for (size_t i = 16, n = 0; n < 120; i += 6, n++)
+	for (size_t i = 16, n = 0; n < 220; i += 6, n++)
 		memcpy(big + i, "X: y\r\n", 6);
-	memcpy(big + 16 + 720, "\r\n", 2);
-	refused(big, 16 + 722, 431);
+	memcpy(big + 16 + 1320, "\r\n", 2);
+	refused(big, 16 + 1322, 431);
 	CHECK(app_stats().bad_requests >= 20);
 	check_serves();
 	app_end();
