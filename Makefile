@@ -19,7 +19,7 @@ CC := gcc
 endif
 
 # Rooms, lowest first: each may include only rooms before it (lib/README.md; `make check-rooms`).
-ROOMS := base json kv store log net durable wire cast serve client
+ROOMS := base json kv store log net durable wire cast serve client msg
 LIBS := -ljq -llmdb -lzstd -lxxhash -lcurl -lssl -lcrypto -lz -lpthread -lm
 
 CFLAGS ?= -O2 -g
@@ -38,7 +38,7 @@ BENCH := $(patsubst tests/bench/%.c,$(OUT)/bench/%,$(wildcard tests/bench/*.c))
 room_objs = $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard lib/$(1)/*.c))
 ROOM_LIBS := $(foreach r,$(ROOMS),$(OUT)/lib/sc-$(r).a)
 # Link order: the highest room first. A unit test links its room and what that may use, no more.
-LINK_ROOMS := $(foreach r,client serve cast wire durable net log store kv json base,$(OUT)/lib/sc-$(r).a)
+LINK_ROOMS := $(foreach r,msg client serve cast wire durable net log store kv json base,$(OUT)/lib/sc-$(r).a)
 LINKS_base := base
 LINKS_json := json base
 LINKS_kv := kv base
@@ -50,6 +50,7 @@ LINKS_wire := wire json base
 LINKS_cast := cast wire log store kv json base
 LINKS_serve := serve cast wire net log store kv json base
 LINKS_client := client wire net log store kv json base
+LINKS_msg := msg net kv json base
 
 all: $(PROGRAMS:%=$(OUT)/bin/%) ## build the programs into build/bin
 

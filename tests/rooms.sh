@@ -5,7 +5,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 70
 CC=${CC:-gcc}
 OUT=${OUT:-build}
-ROOMS=${ROOMS:-base json kv store log net durable wire cast serve client}
+ROOMS=${ROOMS:-base json kv store log net durable wire cast serve client msg}
 work=$(mktemp -d "${TMPDIR:-/tmp}/sc-rooms.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 failed=0
@@ -28,6 +28,7 @@ declare -A may=(
 	[cast]='base json log wire'
 	[serve]='base json log net wire cast'
 	[client]='base json log net wire'
+	[msg]='base json kv net'
 )
 # Foreign headers, and the one room that may see each.
 declare -A owner=(
