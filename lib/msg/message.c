@@ -140,27 +140,53 @@ size_t sc_msg_size(const struct sc_msg *msg)
 	       (msg->reference.data ? bin_size(msg->reference.len) : 1) + msg->data.len;
 }
 
-static int put_reference(struct sc_bytes *out, struct sc_span reference)
+/* The last LEN bytes of OUT. */
+static struct sc_span tail(const struct sc_bytes *out, size_t len)
 {
-	return reference.data ? sc_pack_bin(out, reference) : sc_pack_nil(out);
+	return sc_span(out->data + out->len - len, len);
+}
+
+static struct sc_span put_reference(struct sc_bytes *out, struct sc_span reference)
+{
+	if (!reference.data) {
+		(void)sc_pack_nil(out);
+		return reference;
+	}
+	(void)sc_pack_bin(out, reference);
+	return tail(out, reference.len);
+}
+
+int sc_msg_copy(struct sc_bytes *out, const struct sc_msg *msg, enum sc_msg_order order,
+		struct sc_msg *ret_copy)
+{
+	int rc = sc_bytes_reserve(out, sc_msg_size(msg));
+	struct sc_msg copy;
+
+	if (rc < 0)
+		return rc;
+	/* there is room: none of these fails, and nothing moves */
+	(void)sc_pack_array(out, SC_PACKED_ELEMENTS);
+	(void)sc_pack_bin(out, msg->uid);
+	copy.uid = tail(out, msg->uid.len);
+	if (order == SC_MSG_REFERENCE)
+		copy.reference = put_reference(out, msg->reference);
+	(void)sc_pack_str(out, msg->channel);
+	copy.channel = tail(out, msg->channel.len);
+	(void)sc_pack_str(out, msg->subject);
+	copy.subject = tail(out, msg->subject.len);
+	if (order == SC_MSG_DOCUMENT)
+		copy.reference = put_reference(out, msg->reference);
+	(void)sc_bytes_put(out, msg->data.data, msg->data.len);
+	copy.data = tail(out, msg->data.len);
+	*ret_copy = copy;
+	return 0;
 }
 
 int sc_msg_write(struct sc_bytes *out, const struct sc_msg *msg, enum sc_msg_order order)
 {
-	int rc = sc_bytes_reserve(out, sc_msg_size(msg));
+	struct sc_msg copy;
 
-	if (rc < 0)
-		return rc;
-	/* there is room: none of these fails */
-	(void)sc_pack_array(out, SC_PACKED_ELEMENTS);
-	(void)sc_pack_bin(out, msg->uid);
-	if (order == SC_MSG_REFERENCE)
-		(void)put_reference(out, msg->reference);
-	(void)sc_pack_str(out, msg->channel);
-	(void)sc_pack_str(out, msg->subject);
-	if (order == SC_MSG_DOCUMENT)
-		(void)put_reference(out, msg->reference);
-	return sc_bytes_put(out, msg->data.data, msg->data.len);
+	return sc_msg_copy(out, msg, order, &copy);
 }
 
 static const char *const commands[] = { [SC_MSG_NO_COMMAND] = "",

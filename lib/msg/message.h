@@ -68,6 +68,9 @@ enum sc_msg_fault sc_msg_read(struct sc_span bytes, struct sc_msg_reading *ret_r
 size_t sc_msg_size(const struct sc_msg *msg);
 /* MSG's data must be one packed value. On failure OUT is as it was. */
 int sc_msg_write(struct sc_bytes *out, const struct sc_msg *msg, enum sc_msg_order order);
+/* The same; *ret_copy borrows from OUT (until that moves). */
+int sc_msg_copy(struct sc_bytes *out, const struct sc_msg *msg, enum sc_msg_order order,
+		struct sc_msg *ret_copy);
 
 static inline bool sc_msg_is_ack(const struct sc_msg *msg)
 {
