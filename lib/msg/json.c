@@ -213,8 +213,8 @@ static int put_float(struct sc_bytes *out, double value)
 	if (isnan(value))
 		return sc_bytes_puts(out, "{\"$float\":\"nan\"}");
 	if (isinf(value))
-		return sc_bytes_puts(out, value > 0 ? "{\"$float\":\"inf\"}"
-						    : "{\"$float\":\"-inf\"}");
+		return sc_bytes_puts(out,
+				     value > 0 ? "{\"$float\":\"inf\"}" : "{\"$float\":\"-inf\"}");
 	for (int digits = 15; digits <= 17; digits++) {
 		snprintf(text, sizeof(text), "%.*g", digits, value);
 		if (strtod(text, NULL) == value)
