@@ -514,3 +514,9 @@ void sc_client_proved(struct sc_client *c)
 	if (c->link)
 		c->link->proved = true;
 }
+
+void sc_client_hold_off(struct sc_client *c, int64_t least_ms)
+{
+	if (c->link && c->link->retry_after_ms < least_ms)
+		c->link->retry_after_ms = least_ms;
+}

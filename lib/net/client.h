@@ -149,6 +149,9 @@ int sc_client_set_url(struct sc_client *client, const char *url, struct sc_err *
 /* The connection at hand works (it gave what was wanted): when it ends, waits start small. */
 void sc_client_proved(struct sc_client *client);
 
+/* When the connection at hand ends, the next try comes no sooner than this. */
+void sc_client_hold_off(struct sc_client *client, int64_t least_ms);
+
 /* The policy, by itself: the wait after that many failures in a row (1, 2, ...), with RANDOM any
  * 64-bit number. */
 int64_t sc_client_backoff_ms(const struct sc_client_retry *retry, int64_t failures,
