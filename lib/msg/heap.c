@@ -42,19 +42,28 @@ static void settle(struct sc_heap *h, size_t at, struct sc_heap_item *item)
 	put_at(h, at, item);
 }
 
+int sc_heap_reserve(struct sc_heap *h, size_t count)
+{
+	size_t cap = h->cap ? h->cap : 8;
+	struct sc_heap_item **grown;
+
+	while (cap < count)
+		cap *= 2;
+	if (cap == h->cap)
+		return 0;
+	grown = sc_realloc(h->items, cap * sizeof(struct sc_heap_item *));
+	if (!grown)
+		return SC_E_NOMEM;
+	h->items = grown;
+	h->cap = cap;
+	return 0;
+}
+
 int sc_heap_put(struct sc_heap *h, struct sc_heap_item *item, uint64_t major, uint64_t minor)
 {
 	if (item->place == 0) {
-		if (h->count == h->cap) {
-			size_t cap = h->cap ? h->cap * 2 : 8;
-			struct sc_heap_item **grown = sc_realloc(
-				h->items, cap * sizeof(struct sc_heap_item *));
-
-			if (!grown)
-				return SC_E_NOMEM;
-			h->items = grown;
-			h->cap = cap;
-		}
+		if (sc_heap_reserve(h, h->count + 1) < 0)
+			return SC_E_NOMEM;
 		put_at(h, h->count++, item);
 	}
 	item->major = major;
@@ -74,6 +83,4 @@ void sc_heap_remove(struct sc_heap *h, struct sc_heap_item *item)
 	last = h->items[--h->count];
 	if (last != item)
 		settle(h, at, last);
-	if (h->count == 0)
-		sc_heap_done(h);
 }

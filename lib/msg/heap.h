@@ -27,6 +27,8 @@ struct sc_heap {
 };
 
 void sc_heap_done(struct sc_heap *heap);
+/* Room for COUNT items: then they can be put without fail. */
+int sc_heap_reserve(struct sc_heap *heap, size_t count);
 /* Adds it, or moves one that is there to where its new key belongs (which cannot fail). */
 int sc_heap_put(struct sc_heap *heap, struct sc_heap_item *item, uint64_t major, uint64_t minor);
 /* also of one that is in none */

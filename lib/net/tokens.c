@@ -76,6 +76,14 @@ static struct sc_span take_word(struct sc_span *line)
 	return word;
 }
 
+static bool printable(struct sc_span text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if ((unsigned char)text.data[i] < 0x21 || (unsigned char)text.data[i] > 0x7e)
+			return false;
+	return text.len > 0;
+}
+
 static int parse_line(struct sc_tokens *t, struct sc_span line, unsigned number, struct sc_err *err)
 {
 	struct sc_span first = take_word(&line), second = take_word(&line),
@@ -91,11 +99,8 @@ static int parse_line(struct sc_tokens *t, struct sc_span line, unsigned number,
 	}
 	if (third.len > 0)
 		return refuse(err, t, number, "more than a word and a token");
-	for (size_t i = 0; i < token.text.len; i++)
-		if ((unsigned char)token.text.data[i] < 0x21 ||
-		    (unsigned char)token.text.data[i] > 0x7e)
-			return refuse(err, t, number,
-				      "a token is made of printable ASCII characters");
+	if (!printable(token.text))
+		return refuse(err, t, number, "a token is made of printable ASCII characters");
 	t->list[t->count++] = token;
 	return 0;
 }
@@ -177,6 +182,30 @@ int sc_tokens_open(const char *path, const struct sc_token_word *words,
 	return 0;
 }
 
+int sc_tokens_one(const char *name, const char *token, unsigned may, struct sc_tokens **ret_tokens,
+		  struct sc_err *err)
+{
+	struct sc_tokens *t;
+
+	if (!printable(sc_span_str(token))) {
+		sc_err_set(err, SC_E_CONFIG, "cannot use",
+			   "a token is made of printable ASCII characters");
+		return sc_err_on(err, "token of", name);
+	}
+	t = sc_calloc(1, sizeof(*t));
+	if (!t)
+		return sc_err_nomem(err, "cannot keep the token");
+	sc_bytes_init(&t->file, FILE_MAX);
+	t->list = sc_calloc(1, sizeof(*t->list));
+	if (!t->list || sc_bytes_puts(&t->file, token) < 0) {
+		sc_tokens_close(t);
+		return sc_err_nomem(err, "cannot keep the token");
+	}
+	t->list[t->count++] = (struct token){ sc_span(t->file.data, t->file.len), may };
+	*ret_tokens = t;
+	return 0;
+}
+
 void sc_tokens_close(struct sc_tokens *t)
 {
 	if (!t)
@@ -192,6 +221,8 @@ int sc_tokens_refresh(struct sc_tokens *t, struct sc_err *err)
 	struct stat now;
 	int rc;
 
+	if (!t->path)
+		return 0;
 	if (stat(t->path, &now) == 0 && now.st_ino == t->seen.st_ino &&
 	    now.st_size == t->seen.st_size && now.st_mtim.tv_sec == t->seen.st_mtim.tv_sec &&
 	    now.st_mtim.tv_nsec == t->seen.st_mtim.tv_nsec)

@@ -30,8 +30,12 @@ struct sc_token_word {
 /* WORDS (one at least) stay the caller's, until the close. */
 int sc_tokens_open(const char *path, const struct sc_token_word *words, struct sc_tokens **ret_tokens,
 		   struct sc_err *err);
+/* One token that is in no file, with what it may do; SC_E_CONFIG unless it is printable ASCII. NAME
+ * is where it comes from, for messages. */
+int sc_tokens_one(const char *name, const char *token, unsigned may, struct sc_tokens **ret_tokens,
+		  struct sc_err *err);
 void sc_tokens_close(struct sc_tokens *tokens);
-/* 1 read again, 0 unchanged, or why it cannot be used. */
+/* 1 read again, 0 unchanged (or in no file), or why it cannot be used. */
 int sc_tokens_refresh(struct sc_tokens *tokens, struct sc_err *err);
 /* What the value of an Authorization header allows, as bits; 0: nothing. Takes as long for a wrong
  * token as for a right one. */
