@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "client/output.h"
 #include "msg/pack.h"
+#include "msg/pattern.h"
 #include "msg/ulid.h"
 #include "sc-node.h"
 
@@ -160,12 +161,12 @@ static int check_name(const char *what, const char *name, size_t least, struct s
 
 int hub_subscribe(struct hub *h, const char *channel, const char *subject, struct sc_err *err)
 {
-	char **grown = sc_realloc(h->patterns, (h->pattern_count + 1) * sizeof(*grown));
+	struct pair *grown = sc_realloc(h->pairs, (h->pair_count + 1) * sizeof(*grown));
 	struct sc_bytes data;
 	int rc = check_name("channel pattern", channel, 1, err);
 
 	if (grown)
-		h->patterns = grown;
+		h->pairs = grown;
 	if (rc == 0)
 		rc = check_name("subject pattern", subject, 0, err);
 	if (rc < 0)
@@ -175,10 +176,11 @@ int hub_subscribe(struct hub *h, const char *channel, const char *subject, struc
 	    sc_pack_str(&data, sc_span_str(h->endpoint)) < 0 ||
 	    sc_pack_str(&data, sc_span_str(channel)) < 0 ||
 	    sc_pack_str(&data, sc_span_str(subject)) < 0 ||
-	    !(h->patterns[h->pattern_count] = strdup(channel)))
+	    !(h->pairs[h->pair_count].channel = strdup(channel)))
+		rc = sc_err_nomem(err, "cannot subscribe");
+	else if (!(h->pairs[h->pair_count++].subject = strdup(subject)))
 		rc = sc_err_nomem(err, "cannot subscribe");
 	if (rc == 0) {
-		h->pattern_count++;
 		rc = hub_command(h, "subscribe.channel", sc_span(data.data, data.len), true, 0,
 				 err);
 	}
@@ -196,7 +198,7 @@ static void leave_broker(struct hub *h)
 	if (!h->own_endpoint || h->o->keep)
 		return;
 	sc_bytes_init(&data, 1 << 16);
-	for (size_t i = 0; i < h->pattern_count; i++) {
+	for (size_t i = 0; i < h->pair_count; i++) {
 		struct sc_msg msg = {
 			.channel = SC_SPAN(SC_MSG_SYSTEM),
 			.subject = SC_SPAN("unsubscribe.channel"),
@@ -205,7 +207,7 @@ static void leave_broker(struct hub *h)
 		sc_bytes_clear(&data);
 		if (sc_pack_array(&data, 2) < 0 ||
 		    sc_pack_str(&data, sc_span_str(h->endpoint)) < 0 ||
-		    sc_pack_str(&data, sc_span_str(h->patterns[i])) < 0)
+		    sc_pack_str(&data, sc_span_str(h->pairs[i].channel)) < 0)
 			break;
 		msg.data = sc_span(data.data, data.len);
 		if (sc_node_link_say(h->link, &msg, &err) < 0)
@@ -312,12 +314,38 @@ static void on_news(void *arg, const struct sc_node_news *news)
 	}
 }
 
+/* The published server knows no patterns of subjects: its nodes look at them themselves. */
+static bool wanted(const struct hub *h, const struct sc_msg *msg)
+{
+	if (h->pair_count == 0 || sc_node_speaks(sc_node_link_node(h->link)) != SC_MSG_REFERENCE)
+		return true;
+	for (size_t i = 0; i < h->pair_count; i++)
+		if (sc_pattern_match(sc_span_str(h->pairs[i].channel), msg->channel) &&
+		    sc_pattern_match(sc_span_str(h->pairs[i].subject), msg->subject))
+			return true;
+	return false;
+}
+
+static void pass_over(struct hub *h)
+{
+	struct sc_err err;
+
+	if (sc_node_link_ack(h->link, &err) < 0)
+		hub_fail(h, &err);
+	else
+		sc_node_link_done(h->link);
+}
+
 static void on_message(void *arg, const struct sc_msg *msg)
 {
 	struct hub *h = arg;
 
 	if (h->ending) /* it stays without an ack */
 		return;
+	if (!wanted(h, msg)) {
+		pass_over(h);
+		return;
+	}
 	if (h->verb->stays && h->o->idle_ms >= 0)
 		sc_timer_start(h->quiet, h->o->idle_ms);
 	h->verb->message(h, msg);
@@ -331,6 +359,10 @@ static void on_ended(void *arg, const struct sc_client_ended *ended)
 	if (h->ending || ended->wait_ms < 0)
 		return;
 	sc_err_line(ended->err, line, sizeof(line));
+	if (ended->wait_ms == 0) {
+		sc_say(SC_INFO, "%s; trying the other order of elements", line);
+		return;
+	}
 	sc_say(SC_WARNING, "%s; trying again in %lld ms", line, (long long)ended->wait_ms);
 }
 
@@ -548,9 +580,11 @@ void hub_close(struct hub *h)
 	sc_timer_free(h->limit);
 	sc_timer_free(h->quiet);
 	sc_loop_free(h->loop);
-	for (size_t i = 0; i < h->pattern_count; i++)
-		free(h->patterns[i]);
-	free(h->patterns);
+	for (size_t i = 0; i < h->pair_count; i++) {
+		free(h->pairs[i].channel);
+		free(h->pairs[i].subject);
+	}
+	free(h->pairs);
 	sc_bytes_done(&h->text);
 	memset(h, 0, sizeof(*h));
 }

@@ -75,6 +75,10 @@ struct hub_verb {
 	bool stays;                     /* it has --idle and --ready-fd */
 };
 
+struct pair {
+	char *channel, *subject; /* patterns */
+};
+
 struct hub {
 	const struct node_opts *o;
 	const struct hub_verb *verb;
@@ -89,8 +93,8 @@ struct hub {
 	bool output_waits;
 	struct input *input;
 	struct sc_bytes text; /* the line being printed */
-	char **patterns;      /* channel patterns subscribed to */
-	size_t pattern_count;
+	struct pair *pairs;   /* what is subscribed to */
+	size_t pair_count;
 	/* how it ends */
 	bool ready, ending, partial;
 	int rc, signo, status;

@@ -179,6 +179,16 @@ bool sc_node_ready(const struct sc_node *n)
 	return n->kept_acked == n->kept_count;
 }
 
+enum sc_msg_order sc_node_speaks(const struct sc_node *n)
+{
+	return n->order;
+}
+
+bool sc_node_answered(const struct sc_node *n)
+{
+	return n->answered;
+}
+
 struct sc_span sc_node_last_uid(const struct sc_node *n)
 {
 	return n->last_uid;

@@ -38,6 +38,9 @@ int sc_node_keep(struct sc_node *node, const struct sc_msg *msg, uint64_t tag, s
 size_t sc_node_room(const struct sc_node *node);    /* how many may be put now */
 size_t sc_node_waiting(const struct sc_node *node); /* were put, and have no answer */
 bool sc_node_ready(const struct sc_node *node);     /* what is kept was acknowledged on this connection */
+/* The order that it speaks now, and whether the peer has ever said anything. */
+enum sc_msg_order sc_node_speaks(const struct sc_node *node);
+bool sc_node_answered(const struct sc_node *node);
 /* The uid of what was put or kept last. */
 struct sc_span sc_node_last_uid(const struct sc_node *node);
 

@@ -31,6 +31,7 @@ struct sc_node_link {
 	size_t uid_len;
 	uint64_t uid_connection;
 	bool failed, over;
+	bool other_order;  /* it may be that the peer speaks it */
 	struct sc_err err; /* why it failed, when that is not what the client says */
 };
 
@@ -191,6 +192,8 @@ static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *end
 		if (sc_node_closed(l->node, ended->close_code)) {
 			next = SC_CLIENT_AT_ONCE;
 			told.wait_ms = 0;
+		} else if (ended->close_code == 1000 && !sc_node_answered(l->node)) {
+			l->other_order = true;
 		} else if (broke_off(l, ended->close_code)) {
 			l->failed = true;
 			l->err = *ended->err;
@@ -211,6 +214,9 @@ static void on_finished(void *arg, const struct sc_err *err)
 	struct sc_err told = l->failed ? l->err : *err;
 
 	l->over = true;
+	if (told.code && l->other_order && !told.next[0])
+		sc_err_next(&told, "a server of the published package speaks the other order: "
+				   "--order auto finds out");
 	if (told.code == SC_E_NOLOG) /* 404: nothing to connect to */
 		told.code = SC_E_UNAVAILABLE;
 	if (l->hooks.finished)

@@ -110,7 +110,7 @@ static void read_all(struct gather *g)
 			return;
 		}
 		take = (size_t)n < room ? (size_t)n : room;
-		if (take < (size_t)n || sc_bytes_put(&g->bytes, buf, take) < 0)
+		if (sc_bytes_put(&g->bytes, buf, take) < 0 || take < (size_t)n)
 			g->cut = true;
 	}
 }
