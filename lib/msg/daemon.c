@@ -47,13 +47,25 @@ static void on_end(void *arg)
 	sc_server_shutdown(d->server, 1001, "broker stopping", d->o->grace_ms, on_shut_down, d);
 }
 
-void sc_daemon_look(struct sc_daemon *d)
+/* The notice is for nodes: when there is none (any more), nobody needs it. */
+static void look_at_end(struct sc_daemon *d)
 {
-	if (sc_broker_stopping(d->broker) && !d->stopping) {
+	struct sc_broker_stats s;
+
+	if (!d->stopping) {
 		d->stopping = true;
 		sc_daemon_say(d, SC_INFO, "stopping");
 		sc_timer_start(d->end, d->o->notice_ms);
 	}
+	sc_broker_stats(d->broker, &s);
+	if (s.nodes == 0 && !d->closing)
+		sc_timer_start(d->end, 0);
+}
+
+void sc_daemon_look(struct sc_daemon *d)
+{
+	if (sc_broker_stopping(d->broker))
+		look_at_end(d);
 	if (sc_broker_busy(d->broker) && !sc_timer_runs(d->work))
 		sc_timer_start(d->work, 0);
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Lay other people's programs into build/interop: a Python environment and npm packages, pinned.
-# Three sets, each with a stamp of its own: a set that is there in the wanted versions is left as it is, and asks no network.
+# Four sets, each with a stamp of its own: a set that is there in the wanted versions is left as it is, and asks no network.
 #     python    venv/ and streamcast-VERSION/    requirements*.txt
+#     wsmsg     wsmsg/                           wsmsg.txt
 #     node      node/                            package.json
 #     durable   durable/                         durable/package.json
 set -euo pipefail
@@ -45,6 +46,12 @@ lay_python() {
 	done
 }
 
+# The published wsmsg client and server, with the websockets library of their days.
+lay_wsmsg() {
+	rm -rf "$out/wsmsg"
+	pip install --no-deps --target "$out/wsmsg" -r "$here/wsmsg.txt"
+}
+
 # lay_node FOLDER PACKAGES
 lay_node() {
 	rm -rf "${out:?}/$1"
@@ -72,6 +79,7 @@ lay_durable() {
 
 rm -f "$out/stamp" # of the time when all was one set
 set_of python "$(cat "$here"/requirements*.txt <("$python" --version))" lay_python
+set_of wsmsg "$(cat "$here/wsmsg.txt" <("$python" --version))" lay_wsmsg
 set_of node "$(cat "$here/package.json" <(node --version))" lay_node node "$here/package.json"
 set_of durable "$(cat "$here/durable/package.json" <(node --version))" lay_durable
 # The scripts of ours that need these packages find them beside themselves.
