@@ -126,7 +126,7 @@ static const char *const reply_acks[] = { "auto", "exec", NULL };
 #define REFERENCE_OPTION \
 	{ \
 		.name = "reference", .kind = SC_OPT_TEXT, .arg = "UID", OPT(reference), \
-		.help = "refer to the message of this uid: a ULID, or hex:..." \
+		.help = "refer to the message of this uid: a ULID, or hex: and its digits" \
 	}
 #define ALSO_OPTION \
 	{ \

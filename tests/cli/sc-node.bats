@@ -359,7 +359,7 @@ usage() { # WORDS ARGUMENT...
 	fake
 	cat >work.sh <<-'W'
 		read -r line
-		echo "$SC_CHANNEL $SC_SUBJECT $SC_UID $SC_REFERENCE $line" >>done
+		echo "$SC_CHANNEL $SC_SUBJECT $SC_UID $SC_REFERENCE $line" >>finished
 		[ "$line" != 2 ]
 	W
 	node sub sub c --ack exec --exec 'sh ./work.sh' --format data --count 3 --on-fail 'failed again'
@@ -370,7 +370,7 @@ usage() { # WORDS ARGUMENT...
 	has sub.err "cannot finish command 'sh ./work.sh': it ended with status 1"
 	await failed
 	jq -e '.subject == "again" and .reference == "01KB88X0G0AAAAAAAAAAAAAAA1" and .data == 2' failed.out
-	[[ $(sed 's/01[0-9A-Z]\{24\}/UID/' done) == $'c a UID  1\nc b UID  2\nc d UID hex:ab 3' ]]
+	[[ $(sed 's/01[0-9A-Z]\{24\}/UID/' finished) == $'c a UID  1\nc b UID  2\nc d UID hex:ab 3' ]]
 	jq -se '[.[] | select(.channel == "c").uid] as $sent | [.[] | select(.subject == "ack").reference | select(IN($sent[]))] == $sent' broker.out
 }
 
