@@ -94,16 +94,20 @@ static void on_child_end(void *arg, const struct sc_child_end *end)
 {
 	struct listen *l = arg;
 	struct sc_err err;
+	bool failed;
 
-	sc_child_free(l->child);
-	l->child = NULL;
-	if (WIFSIGNALED(end->status))
+	if (end->errnum)
+		sc_err_sys(&err, SC_E_PARTIAL, end->errnum, "cannot wait for");
+	else if (WIFSIGNALED(end->status))
 		sc_err_set(&err, SC_E_PARTIAL, "cannot finish", "it was ended by signal %d",
 			   WTERMSIG(end->status));
 	else
 		sc_err_set(&err, SC_E_PARTIAL, "cannot finish", "it ended with status %d",
 			   WEXITSTATUS(end->status));
-	if (!WIFEXITED(end->status) || WEXITSTATUS(end->status) != 0) {
+	failed = end->errnum || !WIFEXITED(end->status) || WEXITSTATUS(end->status) != 0;
+	sc_child_free(l->child); /* and END with it */
+	l->child = NULL;
+	if (failed) {
 		sc_err_on(&err, "command", l->o->exec);
 		command_failed(l, &err);
 	}

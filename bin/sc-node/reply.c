@@ -179,12 +179,12 @@ static void on_child_end(void *arg, const struct sc_child_end *end)
 	struct reply *r = arg;
 	int status = WIFSIGNALED(end->status) ? 128 + WTERMSIG(end->status)
 					      : WEXITSTATUS(end->status);
-	const char *why = NULL;
+	const char *why = end->errnum ? "how it ended cannot be learned" : NULL;
 	struct sc_err err, cause;
 	int rc = 0;
 
 	if (!r->hub.ending) {
-		if (status == 0 && make_data(r, end, &cause) < 0)
+		if (status == 0 && !why && make_data(r, end, &cause) < 0)
 			why = cause.reason;
 		if (status == 0 && !why) {
 			rc = publish(r, ".reply", &cause);

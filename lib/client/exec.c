@@ -1,20 +1,13 @@
 /* client/exec.c: a shell command run once a line or batch. */
 #include "client/exec.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/file.h"
-
-extern char **environ;
+#include "net/child.h"
 
 /* A line that waits for its run. */
 struct item {
@@ -34,10 +27,8 @@ struct sc_exec {
 	struct item *items;
 	size_t count, cap;
 	/* the run */
-	pid_t pid; /* 0 = none */
-	int pid_fd, in_fd;
-	struct sc_watch *end_watch, *in_watch;
-	size_t run_items, run_bytes, run_written;
+	struct sc_child *child; /* NULL = none */
+	size_t run_items, run_bytes;
 	uint64_t run_first, run_last;
 	uint64_t trailing; /* of rows without a line, after the lines that wait */
 	uint64_t done;
@@ -53,7 +44,6 @@ int sc_exec_new(struct sc_loop *loop, const char *command, unsigned rows_max,
 
 	if (!e)
 		return sc_err_nomem(err, "cannot set up the command");
-	e->pid_fd = e->in_fd = -1;
 	e->command = sc_malloc(strlen(command) + 1);
 	if (!e->command) {
 		sc_exec_free(e);
@@ -71,27 +61,11 @@ int sc_exec_new(struct sc_loop *loop, const char *command, unsigned rows_max,
 	return 0;
 }
 
-static void close_input(struct sc_exec *e)
-{
-	sc_watch_free(e->in_watch);
-	e->in_watch = NULL;
-	sc_close(&e->in_fd);
-}
-
-static void close_run(struct sc_exec *e)
-{
-	close_input(e);
-	sc_watch_free(e->end_watch);
-	e->end_watch = NULL;
-	sc_close(&e->pid_fd);
-	e->pid = 0;
-}
-
 void sc_exec_free(struct sc_exec *e)
 {
 	if (!e)
 		return;
-	close_run(e);
+	sc_child_free(e->child);
 	sc_bytes_done(&e->lines);
 	free(e->items);
 	free(e->command);
@@ -169,21 +143,17 @@ static void set_failure(const struct sc_exec *e, int status, struct sc_err *err)
 	}
 }
 
-static void on_end(void *arg, int events)
+static void on_end(void *arg, const struct sc_child_end *end)
 {
 	struct sc_exec *e = arg;
 	struct sc_err err;
-	int status;
-	pid_t got;
+	int status = end->status, errnum = end->errnum;
 	bool was_full = sc_exec_full(e);
 
-	(void)events;
-	got = waitpid(e->pid, &status, WNOHANG);
-	if (got == 0 || (got < 0 && errno == EINTR))
-		return;
-	close_run(e);
-	if (got < 0) {
-		sc_err_sys(&err, SC_E_INTERNAL, errno, "cannot wait for");
+	sc_child_free(e->child);
+	e->child = NULL;
+	if (errnum) {
+		sc_err_sys(&err, SC_E_INTERNAL, errnum, "cannot wait for");
 		sc_err_on(&err, "command", e->command);
 		run_failed(e, &err);
 		return;
@@ -206,98 +176,10 @@ static void on_end(void *arg, int events)
 		e->room(e->arg);
 }
 
-static void on_input(void *arg, int events)
-{
-	struct sc_exec *e = arg;
-
-	(void)events;
-	while (e->run_written < e->run_bytes) {
-		ssize_t n = sc_sys_write(e->in_fd, e->lines.data + e->run_written,
-					 e->run_bytes - e->run_written);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			return;
-		if (n < 0)
-			break; /* it does not read on: its status says whether that is well */
-		e->run_written += (size_t)n;
-	}
-	close_input(e);
-}
-
-/* Our environment and the run's offsets. NULL when memory is out. */
-static char **make_environment(const struct sc_exec *e, char texts[2][48])
-{
-	size_t count = 0, used = 0;
-	char **env;
-
-	while (environ[count])
-		count++;
-	env = sc_malloc((count + 3) * sizeof(*env));
-	if (!env)
-		return NULL;
-	for (size_t i = 0; i < count; i++)
-		if (strncmp(environ[i], "SC_FIRST_OFFSET=", 16) &&
-		    strncmp(environ[i], "SC_OFFSET=", 10))
-			env[used++] = environ[i];
-	if (e->run_last) {
-		snprintf(texts[0], 48, "SC_FIRST_OFFSET=%llu", (unsigned long long)e->run_first);
-		snprintf(texts[1], 48, "SC_OFFSET=%llu", (unsigned long long)e->run_last);
-		env[used++] = texts[0];
-		env[used++] = texts[1];
-	}
-	env[used] = NULL;
-	return env;
-}
-
-/* Start the shell with IN as its standard input. Signals are as a shell's child expects them, not
- * as the loop has them. */
-static int spawn(struct sc_exec *e, int in)
-{
-	char *argv[] = { "sh", "-c", e->command, NULL };
-	char texts[2][48];
-	char **env = make_environment(e, texts);
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attr;
-	sigset_t none, normal;
-	int rc = ENOMEM;
-
-	if (!env)
-		return rc;
-	sigemptyset(&none);
-	sigemptyset(&normal);
-	sigaddset(&normal, SIGPIPE); /* what the frame ignores */
-	sigaddset(&normal, SIGXFSZ);
-	if (posix_spawn_file_actions_init(&files) != 0) {
-		free(env);
-		return rc;
-	}
-	if (posix_spawnattr_init(&attr) == 0) {
-		posix_spawnattr_setsigmask(&attr, &none);
-		posix_spawnattr_setsigdefault(&attr, &normal);
-		posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-		rc = posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
-		if (rc == 0)
-			rc = posix_spawn(&e->pid, "/bin/sh", &files, &attr, argv, env);
-		posix_spawnattr_destroy(&attr);
-	}
-	posix_spawn_file_actions_destroy(&files);
-	free(env);
-	return rc;
-}
-
-static int start_failed(struct sc_exec *e, int errnum, struct sc_err *err)
-{
-	close_run(e);
-	sc_err_sys(err, SC_E_INTERNAL, errnum, "cannot start");
-	return sc_err_on(err, "command", e->command);
-}
-
 static void choose_run(struct sc_exec *e)
 {
 	e->run_items = e->count < e->rows_max ? e->count : e->rows_max;
-	e->run_bytes = e->run_written = 0;
+	e->run_bytes = 0;
 	e->run_first = e->run_last = 0;
 	for (size_t i = 0; i < e->run_items; i++) {
 		e->run_bytes += e->items[i].len;
@@ -310,28 +192,23 @@ static void choose_run(struct sc_exec *e)
 
 int sc_exec_flush(struct sc_exec *e, struct sc_err *err)
 {
-	int ends[2], errnum, rc;
+	char *argv[] = { "sh", "-c", e->command, NULL };
+	char first[48] = "SC_FIRST_OFFSET", last[48] = "SC_OFFSET"; /* a run without any has none */
+	const char *env[] = { first, last, NULL };
+	struct sc_child_options options = { .argv = argv, .env = env };
+	int rc;
 
-	if (e->pid || e->count == 0 || e->has_failed)
+	if (e->child || e->count == 0 || e->has_failed)
 		return 0;
 	choose_run(e);
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return start_failed(e, errno, err);
-	e->in_fd = ends[1];
-	errnum = sc_set_nonblock(e->in_fd, true) < 0 ? errno : spawn(e, ends[0]);
-	close(ends[0]);
-	if (errnum) {
-		e->pid = 0;
-		return start_failed(e, errnum, err);
+	if (e->run_last) {
+		snprintf(first, sizeof(first), "SC_FIRST_OFFSET=%llu",
+			 (unsigned long long)e->run_first);
+		snprintf(last, sizeof(last), "SC_OFFSET=%llu", (unsigned long long)e->run_last);
 	}
-	e->pid_fd = (int)syscall(SYS_pidfd_open, e->pid, 0);
-	if (e->pid_fd < 0)
-		return start_failed(e, errno, err);
-	fcntl(e->pid_fd, F_SETFD, FD_CLOEXEC);
-	rc = sc_watch_new(e->loop, e->pid_fd, SC_READABLE, on_end, e, &e->end_watch, err);
-	if (rc == 0)
-		rc = sc_watch_new(e->loop, e->in_fd, SC_WRITABLE, on_input, e, &e->in_watch, err);
+	options.input = sc_span(e->lines.data, e->run_bytes);
+	rc = sc_child_start(e->loop, &options, on_end, e, &e->child, err);
 	if (rc < 0)
-		close_run(e);
+		sc_err_on(err, "command", e->command);
 	return rc;
 }

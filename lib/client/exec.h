@@ -1,11 +1,11 @@
 /*
  * client/exec.h: a shell command run once a line, or once a batch of lines, one run at a time.
  *
- * Owns      its buffer and the pipe to the child.
+ * Owns      its buffer and the handle of the child.
  * Units     offsets count rows from 1.
  * Errors    SC_E_PARTIAL: the command failed; which offsets it had, and how it ended.
  * Safety    the loop's thread.
- * Source    sh(1), pidfd_open(2); man/sc-sub.1, "DELIVERY".
+ * Source    sh(1), net/child.h; man/sc-sub.1, "DELIVERY".
  *
  * The command gets the lines on its standard input, and SC_FIRST_OFFSET and SC_OFFSET (the last) in
  * its environment. Its lines are finished when it ends with status 0, whether it read them or not.

@@ -131,8 +131,8 @@ static void on_end(void *arg, int events)
 	got = waitpid(c->pid, &end.status, WNOHANG);
 	if (got == 0 || (got < 0 && errno == EINTR))
 		return;
-	if (got < 0) /* taken by somebody else: how it ended is not known */
-		end.status = 0x7f00;
+	if (got < 0)
+		end.errnum = errno;
 	read_all(&c->output);
 	read_all(&c->errors);
 	close_input(c);
@@ -150,9 +150,9 @@ static void on_end(void *arg, int events)
 static bool replaced(const char *ours, const char *const *more)
 {
 	for (; more && *more; more++) {
-		size_t name = strcspn(*more, "=") + 1;
+		size_t name = strcspn(*more, "=");
 
-		if (strncmp(ours, *more, name) == 0)
+		if (strncmp(ours, *more, name) == 0 && ours[name] == '=')
 			return true;
 	}
 	return false;
@@ -175,7 +175,8 @@ static char **make_environment(const char *const *more)
 		if (!replaced(environ[i], more))
 			env[used++] = environ[i];
 	for (size_t i = 0; more && more[i]; i++)
-		env[used++] = (char *)(uintptr_t)more[i];
+		if (strchr(more[i], '='))
+			env[used++] = (char *)(uintptr_t)more[i];
 	env[used] = NULL;
 	return env;
 }

@@ -25,7 +25,7 @@ struct sc_child;
 
 struct sc_child_options {
 	char *const *argv;       /* looked up in PATH; NULL-terminated */
-	const char *const *env;  /* "NAME=VALUE", over those that we have; NULL-terminated, or NULL */
+	const char *const *env;  /* "NAME=VALUE" over what we have, "NAME" takes it away; NULL-terminated, or NULL */
 	struct sc_span input;
 	size_t output_max;       /* gather its standard output up to this; 0: it is ours */
 	size_t errors_max;       /* the same of its standard error */
@@ -33,6 +33,7 @@ struct sc_child_options {
 
 struct sc_child_end {
 	int status;                    /* as of waitpid(2) */
+	int errnum;                    /* not 0: how it ended cannot be learned (SIGCHLD is ignored) */
 	struct sc_span output, errors; /* what was gathered */
 	bool output_cut, errors_cut;   /* there was more */
 };

@@ -4,6 +4,7 @@
  */
 #include "net/child.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +14,7 @@
 static struct sc_loop *loop;
 static struct sc_child *child;
 static struct sc_err err;
-static int status, ends;
+static int status, end_errnum, ends;
 static char output[200001], errors[300];
 static bool output_cut;
 
@@ -22,6 +23,7 @@ static void on_end(void *arg, const struct sc_child_end *end)
 	(void)arg;
 	ends++;
 	status = end->status;
+	end_errnum = end->errnum;
 	output_cut = end->output_cut;
 	CHECK(end->output.len < sizeof(output) && end->errors.len < sizeof(errors));
 	memcpy(output, end->output.len ? end->output.data : "", end->output.len);
@@ -36,7 +38,7 @@ static void on_end(void *arg, const struct sc_child_end *end)
 static void run(const char *command, struct sc_span input, size_t output_max)
 {
 	char *argv[] = { "sh", "-c", (char *)(uintptr_t)command, NULL };
-	static const char *const env[] = { "SC_TEST=new=1", "SC_OTHER=", NULL };
+	static const char *const env[] = { "SC_TEST=new=1", "SC_OTHER", NULL };
 	struct sc_child_options o = { .argv = argv,
 				      .env = env,
 				      .input = input,
@@ -47,6 +49,8 @@ static void run(const char *command, struct sc_span input, size_t output_max)
 		CHECK_OK(sc_loop_new(&loop, &err), &err);
 	signal(SIGPIPE, SIG_IGN); /* as the frame of every program does */
 	setenv("SC_TEST", "old", 1);
+	setenv("SC_TES", "shorter", 1);
+	setenv("SC_OTHER", "old", 1);
 	ends = 0;
 	CHECK_OK(sc_child_start(loop, &o, on_end, NULL, &child, &err), &err);
 	CHECK(sc_child_pid(child) > 0);
@@ -58,8 +62,9 @@ static void run(const char *command, struct sc_span input, size_t output_max)
 
 TEST(input_output_errors_environment_and_status)
 {
-	run("cat; echo \"$SC_TEST\"; echo bad >&2; exit 3", SC_SPAN("in\n"), 1000);
-	CHECK_STR(output, "in\nnew=1\n");
+	run("cat; echo \"$SC_TEST $SC_TES ${SC_OTHER-none}\"; echo bad >&2; exit 3",
+	    SC_SPAN("in\n"), 1000);
+	CHECK_STR(output, "in\nnew=1 shorter none\n");
 	CHECK_STR(errors, "bad\n");
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 3 && !output_cut);
 }
@@ -110,6 +115,14 @@ TEST(signals_are_as_in_a_shell)
 {
 	run("yes | head -n 1; trap", SC_SPAN(""), 100);
 	CHECK_STR(output, "y\n");
+}
+
+TEST(an_end_that_nobody_can_learn_is_told)
+{
+	signal(SIGCHLD, SIG_IGN);
+	run("exit 1", SC_SPAN(""), 100);
+	CHECK_INT(end_errnum, ECHILD);
+	signal(SIGCHLD, SIG_DFL);
 }
 
 TEST(a_command_that_is_not_there)
