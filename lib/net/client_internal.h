@@ -56,6 +56,7 @@ struct sc_link {
 	struct sc_bytes out;
 	size_t out_at;
 	bool told_busy;
+	bool in_io;                    /* which asks for events at its end */
 	char *in;                      /* SC_CLIENT_READ_SIZE, the client's */
 	size_t in_at, in_len;          /* what is not looked at yet */
 	char key[32];                  /* Sec-WebSocket-Key */

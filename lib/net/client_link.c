@@ -381,11 +381,13 @@ static void io(struct sc_link *l)
 	struct sc_err err;
 	bool more;
 
+	l->in_io = true;
 	flush(l);
 	more = read_some(l);
 	if (l->client->freed || l->state == SC_LINK_OVER)
 		return;
 	flush(l);
+	l->in_io = false;
 	if (l->write_errnum && !more && sc_link_reading(l)) {
 		sc_err_sys(&err, SC_E_UNAVAILABLE, l->write_errnum, "lost the connection to");
 		sc_link_fail(l, &err);
@@ -537,7 +539,8 @@ int sc_link_send(struct sc_link *l, struct sc_span payload, bool binary, struct 
 	if (sc_frame_put(&l->out, binary ? SC_FRAME_BINARY : SC_FRAME_TEXT, true, false, true,
 			 payload) < 0)
 		return sc_err_nomem(err, "cannot send a message");
-	sc_link_watch(l);
+	if (!l->in_io) /* an answer to what was read goes out with it */
+		sc_link_watch(l);
 	return 0;
 }
 
