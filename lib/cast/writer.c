@@ -1,10 +1,10 @@
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/thread.h"
 #include "cast/writer.h"
 #include "log/log.h"
 #include "wire/publish.h"
@@ -439,14 +439,8 @@ static void *work(void *given)
 
 static int start(struct sc_writer *w, struct sc_err *err)
 {
-	sigset_t all, old;
-	int rc;
+	int rc = sc_thread_start(&w->thread, work, w); /* signals are the loop's */
 
-	/* Signals are the loop's. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&w->thread, NULL, work, w);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
 		return sc_err_sys(err, SC_E_INTERNAL, rc, "cannot start the writer");
 	w->started = true;

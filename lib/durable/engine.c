@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/thread.h"
 #include "durable/engine_internal.h"
 
 #define STREAM_INFLIGHT (64ull << 20)
@@ -458,7 +459,7 @@ int sc_ds_open(const char *folder, const struct sc_ds_settings *settings, struct
 	if (rc == 0)
 		rc = sc_ds_batch_look(ds, err);
 	if (rc == 0 && !ds->set.read_only) {
-		int failed = pthread_create(&ds->writer, NULL, write_on, ds);
+		int failed = sc_thread_start(&ds->writer, write_on, ds);
 
 		ds->has_writer = !failed;
 		if (failed)

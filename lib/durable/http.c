@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/thread.h"
 #include "durable/http_internal.h"
 
 #define TICK_MS 1000
@@ -346,7 +347,7 @@ static void drain(struct sc_ds_http *http, int signal_fd)
 	sc_ds_logs_stop(&http->logs);
 	if (pipe2(ends, O_CLOEXEC) == 0) {
 		d.done_fd = ends[0];
-		e = pthread_create(&thread, NULL, hurry, &d);
+		e = sc_thread_start(&thread, hurry, &d);
 	}
 	if (e)
 		atomic_store(&http->at_once, true); /* nobody could hurry it later */
