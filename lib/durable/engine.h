@@ -106,6 +106,7 @@ struct sc_ds_reader {
 	bool moved;                /* SSE: an event was sent */
 	bool base64, json;
 	uint64_t sid, at;          /* the life that is read, and how far */
+	uint64_t read_bytes;       /* the caller's: less than the engine's at a time; 0: as much */
 };
 static inline void sc_ds_reader_init(struct sc_ds_reader *reader)
 {

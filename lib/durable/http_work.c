@@ -1,6 +1,7 @@
 /* http_work.c: what is done with a request whose body is there, and with one that waited. */
 #include "base/clock.h"
 #include "durable/http_internal.h"
+#include "durable/sse.h"
 
 static const char stopping[] = "the server is stopping";
 
@@ -166,6 +167,8 @@ static enum sc_ds_step begin_read(struct sc_ds_conn *conn)
 
 	if (conn->query.data && sc_ds_query_parse(conn->query, &conn->scratch, &request->query) < 0)
 		return SC_DS_END;
+	if (request->query.live.data && sc_span_is(request->query.live, "sse"))
+		conn->reader.read_bytes = SC_DS_SSE_BYTES;
 	return read_stream(conn);
 }
 

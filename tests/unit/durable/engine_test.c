@@ -7,7 +7,9 @@
  */
 #include "durable/engine.h"
 
+#include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -591,6 +593,75 @@ TEST(sse_is_one_data_and_one_control_event_a_batch)
 	CHECK(a.end && !a.wait && strstr(sc_bytes_str(&a.body), "\"streamClosed\":true"));
 	CHECK(!strstr(sc_bytes_str(&a.body), "streamCursor"));
 	sc_ds_answer_done(&a);
+	end();
+}
+
+/* A reader of its own size: batches of about so much, and never more than the engine's. */
+TEST(a_reader_may_ask_for_less_at_a_time)
+{
+	static const struct {
+		uint64_t engine, reader;
+		size_t want;
+	} cases[] = {
+		{ 0, 0, 200 }, { 0, 20, 20 }, { 20, 0, 20 }, { 20, 1000, 20 }, { 1000, 20, 20 }
+	};
+	struct sc_ds_request r = { .method = SC_DS_GET, .path = SC_SPAN("/a") };
+	struct sc_ds_answer a;
+
+	sc_ds_answer_init(&a);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct sc_ds_reader reader = { .read_bytes = cases[i].reader };
+		struct sc_ds_settings set = quiet;
+
+		set.read_bytes = cases[i].engine;
+		begin(&set);
+		CHECK_INT(put("/a"), 201);
+		for (int n = 0; n < 20; n++)
+			CHECK_INT(post("/a", "0123456789"), 204);
+		for (int n = 0; n < 2; n++) {
+			r.query.offset = n ? SC_SPAN("") : SC_SPAN("-1");
+			CHECK_OK(sc_ds_read(ds, &r, &reader, true, &a, &err), &err);
+			CHECK_INT(a.body.len, n && cases[i].want == 200 ? 0 : cases[i].want);
+			CHECK_INT(reader.read_bytes, cases[i].reader);
+		}
+		end();
+	}
+	sc_ds_answer_done(&a);
+}
+
+/* The engine's thread leaves the signals of the process to whoever uses it. */
+TEST(signals_are_the_users)
+{
+	DIR *tasks;
+	struct dirent *task;
+	int others = 0;
+
+	begin(&quiet);
+	CHECK_INT(put("/a"), 201); /* so it runs: until then all is blocked anyway */
+	tasks = opendir("/proc/self/task");
+	CHECK(tasks != NULL);
+	while (tasks && (task = readdir(tasks))) {
+		unsigned long long blocked = 0;
+		char path[300], line[200];
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/status", task->d_name);
+		if (task->d_name[0] == '.' || atoi(task->d_name) == getpid())
+			continue;
+		f = fopen(path, "r");
+		while (f && fgets(line, sizeof(line), f))
+			sscanf(line, "SigBlk: %llx", &blocked);
+		if (!f)
+			continue; /* it has ended */
+		fclose(f);
+		others++;
+		CHECK(blocked >> (SIGINT - 1) & 1);
+		CHECK(blocked >> (SIGTERM - 1) & 1);
+		CHECK(blocked >> (SIGUSR1 - 1) & 1);
+	}
+	if (tasks)
+		closedir(tasks);
+	CHECK(others >= 1);
 	end();
 }
 
