@@ -3,7 +3,7 @@
 
 load ../lib/common
 
-programs=(sc-capture sc-catchup sc-log sc-seal sc-serve sc-sub)
+programs=(sc-capture sc-catchup sc-log sc-seal sc-serve sc-streams sc-sub)
 
 setup() {
 	needs "${programs[@]}"
@@ -164,7 +164,7 @@ parses() {
 }
 
 @test "the README's commands parse" {
-	readme_commands | grep -E 'sc-(log|seal|serve|sub|capture)' | grep -v '^export' >shown
+	readme_commands | grep -E 'sc-(log|seal|serve|streams|sub|capture|catchup)' | grep -v '^export' >shown
 	parses <shown
 }
 
