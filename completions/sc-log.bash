@@ -95,6 +95,16 @@ _sc_log() {
 		--options-file) kind=files ;;
 		esac
 		;;
+	restore)
+		options='-A --archive --keep-local --partial --jump -v --verbose -q --quiet --json --options-file -h --help --version'
+		paths=1
+		case $prev in
+		-A | --archive) kind=none ;;
+		--keep-local) kind=none ;;
+		--jump) kind=none ;;
+		--options-file) kind=files ;;
+		esac
+		;;
 	reindex)
 		options='-v --verbose -q --quiet --json --options-file -h --help --version'
 		paths=1
@@ -104,7 +114,7 @@ _sc_log() {
 		;;
 	*)
 		options='-v --verbose -q --quiet --json --options-file -h --help --version'
-		verbs='help create append read info verify trim migrate source reindex'
+		verbs='help create append read info verify trim migrate source restore reindex'
 		case $prev in
 		--options-file) kind=files ;;
 		esac
