@@ -405,8 +405,9 @@ class Sealer(Worker):
 
     def start(self):
         choose = self.soak.random.choice
-        how = choose((["--force"], ["--force"], ["--force"], ["--force", "--compact"], ["--age", "200ms"],
-                      ["--watch", "--interval", "20ms", "--age", "100ms"]))
+        how = choose((["--force"], ["--force"], ["--force", "--ship"], ["--force", "--compact"], ["--age", "200ms", "--ship"],
+                      ["--watch", "--interval", "20ms", "--age", "100ms"],
+                      ["--watch", "--interval", "300ms", "--age", "300ms", "--ship=50ms"]))
         self.watch = "--watch" in how
         self.seal(*how, "--target", choose(("64K", "256K", "1M")))
 
