@@ -467,8 +467,9 @@ int sc_archive_refresh(struct sc_archive *archive, struct sc_err *err)
 	return rc;
 }
 
-int sc_archive_open(const char *url, const struct sc_store_settings *settings,
-		    struct sc_archive **ret_archive, struct sc_err *err)
+/* The archive at URL, or NAME in the folder of archives at URL. */
+static int open_at(const char *url, const char *name, const struct sc_store_settings *settings,
+		   struct sc_archive **ret_archive, struct sc_err *err)
 {
 	struct sc_archive *archive = sc_calloc(1, sizeof(*archive));
 	int rc;
@@ -476,7 +477,7 @@ int sc_archive_open(const char *url, const struct sc_store_settings *settings,
 	if (!archive)
 		return sc_err_nomem(err, TRIED);
 	archive->can_list = strncasecmp(url, "http", 4) != 0;
-	rc = sc_archive_connect(archive, url, "", settings, err);
+	rc = sc_archive_connect(archive, url, name, settings, err);
 	if (rc == 0)
 		rc = sc_archive_read_id(archive, err);
 	if (rc == 0)
@@ -487,6 +488,28 @@ int sc_archive_open(const char *url, const struct sc_store_settings *settings,
 	}
 	*ret_archive = archive;
 	return 0;
+}
+
+int sc_archive_open(const char *url, const struct sc_store_settings *settings,
+		    struct sc_archive **ret_archive, struct sc_err *err)
+{
+	return open_at(url, "", settings, ret_archive, err);
+}
+
+int sc_archive_find(const char *url, const char *name, const struct sc_store_settings *settings,
+		    struct sc_archive **ret_archive, struct sc_err *err)
+{
+	int rc = open_at(url, "", settings, ret_archive, err);
+
+	/* what is no name of a log (of a stream of another server) is in no folder of archives */
+	if (rc != SC_E_NOLOG || !*name || *name == '.' || strlen(name) > NAME_MAX ||
+	    strchr(name, '/'))
+		return rc;
+	rc = open_at(url, name, settings, ret_archive, err);
+	if (rc == SC_E_NOLOG && err)
+		sc_err_next(err, "give the URL of the archive, or of the folder where '%s' is one",
+			    name);
+	return rc;
 }
 
 void sc_archive_done(struct sc_archive *archive)

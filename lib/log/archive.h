@@ -40,6 +40,10 @@ struct sc_archive;
 /* To read; URL ends with the log's name. SETTINGS may be NULL. */
 int sc_archive_open(const char *url, const struct sc_store_settings *settings, struct sc_archive **ret_archive,
 		    struct sc_err *err);
+/* The same; when there is no archive at URL itself: the one of the log NAME in the folder of
+ * archives there. */
+int sc_archive_find(const char *url, const char *name, const struct sc_store_settings *settings,
+		    struct sc_archive **ret_archive, struct sc_err *err);
 void sc_archive_close(struct sc_archive *archive);
 /* See what is there now. Readers that are open go on. */
 int sc_archive_refresh(struct sc_archive *archive, struct sc_err *err);

@@ -11,6 +11,7 @@
 #define SC_LOG_ARCHIVE_INTERNAL_H
 
 #include <limits.h>
+#include <xxhash.h>
 
 #include "base/clock.h"
 #include "log/archive.h"
@@ -142,6 +143,17 @@ int sc_archive_segment_open(struct sc_archive *archive, struct sc_archive_item *
 			    struct sc_archive_segment **ret_segment, struct sc_err *err);
 void sc_archive_segment_close(struct sc_archive_segment *segment);
 struct sc_segment *sc_archive_segment_inner(struct sc_archive_segment *segment);
+
+/* archive_reader.c */
+/* The rows in [FROM, END) are right: their lines go into ALL, their numbers are added to PROOF. */
+int sc_archive_prove(struct sc_archive *archive, uint64_t from, uint64_t end, XXH3_state_t *all,
+		     struct sc_log_proof *proof, struct sc_err *err);
+
+/* verify.c */
+/* The same of a log; SC_E_REFUSED "evicted": FROM is below what it holds. */
+int sc_log_prove(const char *path, uint64_t from, uint64_t end, XXH3_state_t *all,
+		 struct sc_log_proof *proof, struct sc_err *err);
+void sc_log_proof_hash(const XXH3_state_t *all, struct sc_log_proof *proof);
 
 /* archive_blocks.c: blocks of a journal in the archive, open */
 struct sc_archive_blocks;

@@ -455,34 +455,40 @@ static int prove(struct sc_archive_reader *r, uint64_t end, XXH3_state_t *all,
 	return rc < 0 ? rc : 0;
 }
 
+int sc_archive_prove(struct sc_archive *archive, uint64_t from, uint64_t end, XXH3_state_t *all,
+		     struct sc_log_proof *proof, struct sc_err *err)
+{
+	struct sc_archive_reader *r = NULL;
+	int rc = sc_archive_reader_open(archive, from, &r, err);
+
+	if (rc < 0)
+		return rc;
+	r->hash = XXH3_createState();
+	if (r->hash) {
+		XXH3_128bits_reset(r->hash);
+		rc = prove(r, end, all, proof, err);
+	} else {
+		rc = sc_err_nomem(err, TRIED);
+	}
+	sc_archive_reader_close(r);
+	return rc;
+}
+
 int sc_archive_verify(struct sc_archive *archive, uint64_t from, uint64_t end,
 		      struct sc_log_proof *ret_proof, struct sc_err *err)
 {
 	struct sc_log_proof proof = { .rows = 0 };
-	struct sc_archive_reader *r = NULL;
 	XXH3_state_t *all = XXH3_createState();
-	XXH128_canonical_t canonical;
-	int rc = all ? sc_archive_reader_open(archive, from, &r, err) : SC_E_NOMEM;
+	int rc;
 
+	if (!all)
+		return sc_err_nomem(err, TRIED);
+	XXH3_128bits_reset(all);
+	rc = sc_archive_prove(archive, from, end, all, &proof, err);
 	if (rc == 0) {
-		r->hash = XXH3_createState();
-		if (!r->hash)
-			rc = SC_E_NOMEM;
-	}
-	if (rc == SC_E_NOMEM)
-		rc = sc_err_nomem(err, TRIED);
-	if (rc == 0) {
-		XXH3_128bits_reset(r->hash);
-		XXH3_128bits_reset(all);
-		rc = prove(r, end, all, &proof, err);
-	}
-	if (rc == 0) {
-		XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(all));
-		for (size_t i = 0; i < sizeof(canonical.digest); i++)
-			snprintf(proof.hash + 2 * i, 3, "%02x", canonical.digest[i]);
+		sc_log_proof_hash(all, &proof);
 		*ret_proof = proof;
 	}
 	XXH3_freeState(all);
-	sc_archive_reader_close(r);
 	return rc;
 }

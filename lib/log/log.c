@@ -443,6 +443,7 @@ int sc_log_state(struct sc_log *log, struct sc_log_state *ret_state, struct sc_e
 		.floor = s.floor,
 		.rows = s.rows - s.floor_rows,
 		.bytes = s.bytes - s.floor_bytes,
+		.rows_before = s.floor_rows,
 		.first_us = holds ? s.first_us : 0,
 		.last_us = holds ? s.last_us : 0,
 		.journals = s.journals,
