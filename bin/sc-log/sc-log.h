@@ -30,7 +30,7 @@ struct read_opts {
 	struct sc_range range;
 	int64_t last, count;
 	bool follow, payload, times;
-	const char *where;
+	const char *where, *archive;
 };
 struct verify_opts { struct sc_common common; uint64_t from, to; };
 struct trim_opts { struct sc_common common; uint64_t before; bool before_given; };
