@@ -43,7 +43,7 @@ _sc_log() {
 		esac
 		;;
 	read)
-		options='--from --to --since --until --last -n --count -f --follow --where --payload --times -v --verbose -q --quiet --json --options-file -h --help --version'
+		options='--from --to --since --until --last -n --count -f --follow --where -A --archive --payload --times -v --verbose -q --quiet --json --options-file -h --help --version'
 		paths=1
 		case $prev in
 		--from) kind=words words='earliest' ;;
@@ -53,6 +53,7 @@ _sc_log() {
 		--last) kind=none ;;
 		-n | --count) kind=none ;;
 		--where) kind=none ;;
+		-A | --archive) kind=none ;;
 		--options-file) kind=files ;;
 		esac
 		;;
