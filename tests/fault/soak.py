@@ -18,8 +18,8 @@ import time
 
 sys.path.insert(0, os.path.dirname(__file__))
 from lab import BUILD, ROOT, Lab, Wrong, check, good, has, read_ready, run, sanitized, until, whole_lines  # noqa: E402
-from soak_parts import (Appender, ArchiveReader, Cursor, Migrator, Peer, Prover, Reader, Rival, Sealer, Truth, Words,  # noqa: E402
-                        Worker, row, schema)
+from soak_parts import (Appender, ArchiveReader, CatchUp, Cursor, Migrator, Peer, Prover, Reader, Rival, Sealer,  # noqa: E402
+                        Truth, Words, Worker, row, schema)
 
 lab = Lab()
 SECONDS = float(os.environ.get("SC_SOAK_S", "15"))
@@ -85,7 +85,9 @@ class Stream:
         """Subscribers of a server that replays what only the archive has."""
         self.readers.append(Reader(self.soak, "history", self, lambda n: (
             "sc-sub", self.url(self.soak.historian), "--offset", "earliest", "--until-end", "--contiguous")))
-        self.workers.append(self.readers[-1])
+        self.readers.append(CatchUp(self.soak, "caughtup", self, lambda n: (
+            "sc-sub", self.url(), "--offset", n, "--catch-up", "--until-end", "--contiguous", "--json")))
+        self.workers += self.readers[-2:]
 
     def url(self, server=None):
         return f"ws://127.0.0.1:{(server or self.soak.server).port}/{self.name}"

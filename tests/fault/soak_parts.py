@@ -371,6 +371,21 @@ class Words(Output):
             self.step()
 
 
+class CatchUp(Reader):
+    """sc-sub --catch-up from somewhere in the past: all of it, or that nobody has it any more."""
+
+    def start(self):
+        last = self.stream.truth.last
+        wish = self.soak.random.randint(max(1, last - 30000), max(1, last))
+        self.launch(*self.whence(wish), first=wish)
+
+    def good_end(self, status, words):
+        if status == 79 and self.stream.retains and re.search('"why":"(gap|evicted)"', words):
+            self.evicted += 1
+            return True
+        return status == 0
+
+
 class Prover(Worker):
     """sc-log verify, or sc-catchup --verify: always good, and their hashes agree."""
 
