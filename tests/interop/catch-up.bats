@@ -3,49 +3,21 @@
 # run: limit 300
 
 load ../lib/common
-
-setup_file() {
-	cd "$BATS_FILE_TMPDIR" || return 1
-	"${python_new[@]}" "$SC_TESTS/interop/s3servers.py" --ready ready.json --dir "$BATS_FILE_TMPDIR" \
-		</dev/null >servers.log 2>&1 3>&- &
-	echo $! >servers.pid
-	if ! wait_for -t 90 test -s ready.json; then
-		cat servers.log >&2
-		return 1
-	fi
-}
-
-teardown_file() {
-	local id
-
-	id=$(<"$BATS_FILE_TMPDIR/servers.pid")
-	kill "$id" 2>/dev/null || :
-	wait "$id" 2>/dev/null || :
-}
+load places
 
 setup() {
 	needs sc-sub sc-serve sc-seal
-	sc_setup
-	unset "${!AWS_@}" "${!SC_S3_@}"
-	export AWS_ACCESS_KEY_ID=AKIDTEST AWS_SECRET_ACCESS_KEY=secret/with+chars HOME=$PWD
-	weed=$(jq .weed "$BATS_FILE_TMPDIR/ready.json")
-	filer=$(jq .filer "$BATS_FILE_TMPDIR/ready.json")
-	export AWS_ENDPOINT_URL=http://127.0.0.1:$weed
-	shelf=s3://prod/catch-up/$BATS_TEST_NUMBER
-	: >plan
+	places_setup
 }
 
 teardown() { sc_teardown; }
 
-# through PORT LINE...: what the archive is asked goes by the proxy, with this plan. Sets through.
-through() {
-	local to=$1 at=$port home=$url
+# by_proxy PORT LINE...: what the archive is asked goes by a proxy with this plan. Sets through.
+by_proxy() {
+	local at=$port home=$url
+	local -a proxy_options=("${tls[@]}")
 
-	shift
-	printf '%s\n' "$@" >plan
-	: >log
-	peer proxy "${python_new[@]}" "$SC_TESTS/interop/faultproxy.py" --to "$to" --plan plan --log log "${tls[@]}" \
-		--secret "$AWS_SECRET_ACCESS_KEY"
+	faults "$@"
 	through=$port port=$at url=$home
 }
 
@@ -75,12 +47,12 @@ caught_up() { # caught_up ARGUMENT...: all rows, into got
 @test "from S3, with failures on the way that pass, and that do not" {
 	make_log
 	caught_up --archive "$shelf"
-	through "$weed" '2 GET sealed cut' '1 GET list-type status 500' '1 GET log.json reset' '1 GET sealed status 503:SlowDown' \
+	by_proxy "$weed" '2 GET sealed cut' '1 GET list-type status 500' '1 GET log.json reset' '1 GET sealed status 503:SlowDown' \
 		'1 GET sealed reset' '1 GET epoch lost'
 	AWS_ENDPOINT_URL=http://127.0.0.1:$through caught_up --archive "$shelf/t"
 	[[ $(grep -cv ' pass' log) -eq 7 ]]
 	# in the middle of it the store is gone for good: what came before is delivered and finished
-	through "$weed" '9 GET sealed/ pass' '* GET sealed/ status 404:NoSuchKey'
+	by_proxy "$weed" '9 GET sealed/ pass' '* GET sealed/ status 404:NoSuchKey'
 	code=0
 	AWS_ENDPOINT_URL=http://127.0.0.1:$through sc-sub "$url/t" --offset 1 --catch-up --archive "$shelf" --cursor c --quiet >got 2>err ||
 		code=$?
@@ -90,7 +62,7 @@ caught_up() { # caught_up ARGUMENT...: all rows, into got
 	sc-sub "$url/t" --catch-up --archive "$shelf" --cursor c --until-end --quiet >>got
 	same <(want 1 4000) got
 	# hanging, it does not hold up the end
-	through "$weed" '* GET sealed/ hang'
+	by_proxy "$weed" '* GET sealed/ hang'
 	AWS_ENDPOINT_URL=http://127.0.0.1:$through start hung sc-sub "$url/t" --offset 1 --catch-up --archive "$shelf"
 	wait_for grep -q hang log
 	since=${EPOCHREALTIME/./}
@@ -105,7 +77,7 @@ caught_up() { # caught_up ARGUMENT...: all rows, into got
 		-subj /CN=localhost -addext 'subjectAltName=DNS:localhost,IP:127.0.0.1' 2>/dev/null
 	make_log
 	tls=(--cert ca.pem --key key.pem)
-	through "$filer" '1 GET sealed cut' '1 GET list.json status 502'
+	by_proxy "$filer" '1 GET sealed cut' '1 GET list.json status 502'
 	web=https://localhost:$through/buckets/prod/catch-up/$BATS_TEST_NUMBER
 	caught_up --archive "$web" --archive-ca ca.pem
 	AWS_CA_BUNDLE=ca.pem caught_up --archive "$web/t?x=1"
@@ -116,7 +88,7 @@ caught_up() { # caught_up ARGUMENT...: all rows, into got
 
 @test "killed at any moment of a catch-up and started again: nothing is missing, and what comes twice is the run that was cut" {
 	make_log
-	through "$weed" '* GET sealed/ pass'
+	by_proxy "$weed" '* GET sealed/ pass'
 	export AWS_ENDPOINT_URL=http://127.0.0.1:$through
 	: >got
 	turns=0
