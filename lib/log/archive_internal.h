@@ -88,6 +88,7 @@ struct sc_archive {
 	bool listed_anew;         /* list.json is not what ITEMS is */
 	struct sc_archive_record record;
 	/* shipping */
+	bool has_log;             /* log.json was put there, or was there, since the opening */
 	uint64_t shipped_next;    /* all rows below are there; 0: to be found out */
 	uint64_t sealed_seen;     /* all segments below this offset are held */
 	uint64_t at_journal, at, at_offset; /* the block at or behind which that offset is */
@@ -171,6 +172,9 @@ const char *sc_archive_blocks_name(const struct sc_archive_blocks *blocks);
 /* What is in the archive under KEY must be LEN bytes of FD from AT on. */
 int sc_archive_compare(struct sc_archive *archive, int fd, uint64_t at, uint64_t len, const char *path,
 		       const char *key, struct sc_err *err);
+/* log.json as the log has it now; without WRITE it is only looked at. Without one an archive is
+ * none: it comes before rows. */
+int sc_archive_put_log(struct sc_archive *archive, bool write, struct sc_err *err);
 /* Archive and log are of one stream; what is needed of the archive was read. */
 int sc_archive_begin(struct sc_archive *archive, struct sc_log *log, const char *url,
 		     const struct sc_store_settings *settings, struct sc_err *err);

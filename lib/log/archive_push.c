@@ -60,8 +60,7 @@ static int check_log(struct sc_archive *archive, const struct sc_bytes *ours, bo
 	return rc;
 }
 
-/* log.json as the log has it now. */
-static int put_log(struct sc_archive *archive, bool write, struct sc_err *err)
+int sc_archive_put_log(struct sc_archive *archive, bool write, struct sc_err *err)
 {
 	char path[PATH_MAX], etag[SC_STORE_ETAG_SIZE], key[SC_ARCHIVE_KEY];
 	struct sc_bytes ours;
@@ -81,6 +80,7 @@ static int put_log(struct sc_archive *archive, bool write, struct sc_err *err)
 					  etag[0] ? etag : SC_STORE_ABSENT, NULL, err);
 	}
 	sc_bytes_done(&ours);
+	archive->has_log |= rc == 0 && write;
 	return rc;
 }
 
@@ -145,7 +145,7 @@ static int open_archive(struct sc_log *log, const char *url,
 	if (rc == 0)
 		rc = sc_archive_record_read(archive, err);
 	if (rc == 0)
-		rc = put_log(archive, false, err); /* compares only */
+		rc = sc_archive_put_log(archive, false, err); /* compares only */
 	if (rc == 0)
 		rc = sc_archive_refresh(archive, err);
 	if (rc < 0) {
@@ -410,7 +410,7 @@ int sc_archive_push(struct sc_archive *archive, const struct sc_archive_options 
 	struct sc_sealed *items = NULL;
 	size_t count = 0;
 	bool stopped = false;
-	int rc = put_log(archive, !archive->dry, err);
+	int rc = sc_archive_put_log(archive, !archive->dry, err);
 
 	if (rc == 0)
 		rc = sc_tier_all(archive->log, &items, &count, err);

@@ -308,7 +308,9 @@ int sc_archive_ship(struct sc_archive *archive, const struct sc_archive_options 
 			&archive->epoch,
 			state.sealed_next); /* sealed, and pushed, before they could be shipped */
 	archive->shipped_next = start;
-	return ship_from(archive, &state, start, options, err);
+	if (start < state.next && !archive->has_log)
+		rc = sc_archive_put_log(archive, true, err);
+	return rc < 0 ? rc : ship_from(archive, &state, start, options, err);
 }
 
 /* Objects that are to go. */
