@@ -348,6 +348,8 @@ class Cursor(Reader):
         self.cursor = os.path.join(soak.folder, self.name + ".cursor")
 
     def start(self):
+        if self.stream.retains and not os.path.exists(self.cursor):
+            self.next = None  # it died before it noted anything: the earliest may be a later one by now
         self.launch(*self.whence(self.next), "--cursor", self.cursor, at_most=self.next)
 
     def ended(self, status, words):
