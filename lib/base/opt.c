@@ -509,6 +509,14 @@ static bool looks_like_option(const struct source *s, const char *value)
 							find_letter(s->foreign, value[1])));
 }
 
+/* A word that can be meant as one, and hardly as anything else. */
+static bool is_duration(const char *word)
+{
+	int64_t ms;
+
+	return word[0] >= '0' && word[0] <= '9' && sc_parse_duration(word, &ms, NULL) == 0;
+}
+
 /* The value of U: behind '=' or the letter (GIVEN), else the next word. */
 static int take_value(const struct source *s, const struct use *u, const char *given, size_t count,
 		      char *const *words, size_t *at, const char **ret_value)
@@ -517,6 +525,10 @@ static int take_value(const struct source *s, const struct use *u, const char *g
 
 	if (given) {
 		*ret_value = given;
+		return 0;
+	}
+	if (u->o->bare && (*at + 1 >= count || !is_duration(words[*at + 1]))) {
+		*ret_value = u->o->bare;
 		return 0;
 	}
 	sc_opt_takes(u->o, takes, sizeof(takes));

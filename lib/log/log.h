@@ -67,6 +67,7 @@ struct sc_log_state {
 	uint64_t floor;           /* rows below were given up; none was ever between it and first_offset */
 	uint64_t rows;            /* held */
 	uint64_t bytes;           /* of lines, held */
+	uint64_t rows_before;     /* appended below first_offset, and not held any more */
 	int64_t first_us, last_us;/* append times of the first and last row held; 0 when none */
 	uint64_t journals, segments;
 	uint64_t sealed_next;     /* rows below it are in segments (or are not held); 0 when nothing was ever sealed */

@@ -320,7 +320,7 @@ static int busy(struct sc_store *store, const char *key, const char *why, struct
 static int publish_new(struct sc_store *store, const char *key, struct temporary *t,
 		       const char *path, struct sc_err *err)
 {
-	if (link(t->path, path) == 0) {
+	if (sc_sys_link(t->path, path) == 0) {
 		if (sc_sys_unlink(t->path) == 0)
 			t->path[0] = 0;
 		return 0;

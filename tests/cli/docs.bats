@@ -193,3 +193,18 @@ parses() {
 	make -s --no-print-directory -C "$SC_ROOT" OUT="$SC_BUILD" uninstall DESTDIR="$PWD/to" PREFIX=/usr >/dev/null
 	[[ -z $(find to -type f) ]]
 }
+
+@test "what is said of S3's environment is the same on every page that says it" {
+	said() { sed -n '/^\.It Ev AWS_ACCESS_KEY_ID/,/^\.El/p' "$1"; }
+	mapfile -t telling < <(grep -l '^\.It Ev AWS_ACCESS_KEY_ID' "$SC_ROOT"/man/*.1)
+	[[ ${#telling[@]} -ge 5 ]]
+	for page in "${telling[@]}"; do
+		echo "$page"
+		diff <(said "$SC_ROOT/man/sc-catchup.1") <(said "$page")
+	done
+	# and those are all that the code asks for
+	for name in $(grep -ohE '"(AWS|SC_S3)_[A-Z0-9_]+"' "$SC_ROOT"/lib/store/*.c | tr -d '"' | sort -u); do
+		echo "$name"
+		said "$SC_ROOT/man/sc-catchup.1" | grep -qw "$name"
+	done
+}
