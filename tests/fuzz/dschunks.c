@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "durable/http_chunks.h"
+#include "net/chunks.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -25,7 +25,7 @@ static void put(struct result *r, struct sc_span piece, const char *from, size_t
 /* In pieces of STEP bytes, each in memory of its own, so that the sanitizer sees a byte too far. */
 static void decode(const uint8_t *data, size_t size, size_t step, struct result *r)
 {
-	struct sc_ds_chunks chunks = { .state = 0 };
+	struct sc_chunks chunks = { .state = 0 };
 
 	sc_bytes_init(&r->body, size + 1);
 	while (r->taken < size && !chunks.done && !r->bad) {
@@ -37,15 +37,15 @@ static void decode(const uint8_t *data, size_t size, size_t step, struct result 
 		if (!copy)
 			abort();
 		memcpy(copy, data + r->taken, len);
-		while ((rc = sc_ds_chunks_next(&chunks, &input, &piece)) == 1)
+		while ((rc = sc_chunks_next(&chunks, &input, &piece)) == 1)
 			put(r, piece, copy, len);
 		if (rc == 0 && input.len && !chunks.done)
 			abort();
 		r->bad = rc < 0;
 		r->taken += len - input.len;
 		free(copy);
-		if (chunks.line > SC_DS_CHUNK_LINE_MAX + 1 ||
-		    chunks.overhead > SC_DS_TRAILERS_MAX + 1)
+		if (chunks.line > SC_CHUNK_LINE_MAX + 1 ||
+		    chunks.overhead > SC_CHUNK_TRAILERS_MAX + 1)
 			abort();
 	}
 	r->done = chunks.done;
