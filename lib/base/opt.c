@@ -19,13 +19,14 @@ static const struct {
 	char letter;
 	const char *name;
 } letters[] = {
-	{ 'A', "archive" }, { 'a', "after" },   { 'C', "catch-up" },   { 'c', "cursor" },
-	{ 'd', "dry-run" }, { 'e', "exec" },    { 'F', "filter" },     { 'f', "follow" },
-	{ 'H', "header" },  { 'h', "help" },    { 'i', "idle" },       { 'k', "insecure" },
-	{ 'l', "listen" },  { 'm', "map" },     { 'N', "last" },       { 'n', "count" },
-	{ 'o', "offset" },  { 'p', "payload" }, { 'q', "quiet" },      { 'r', "raw" },
-	{ 'S', "since" },   { 's', "send" },    { 'T', "token-file" }, { 't', "times" },
-	{ 'U', "until" },   { 'v', "verbose" }, { 'w', "where" },      { 'z', "compress" },
+	{ 'A', "archive" },  { 'a', "after" },    { 'C', "catch-up" }, { 'c', "cursor" },
+	{ 'd', "dry-run" },  { 'e', "exec" },     { 'F', "filter" },   { 'f', "follow" },
+	{ 'H', "header" },   { 'h', "help" },     { 'i', "idle" },     { 'k', "insecure" },
+	{ 'l', "listen" },   { 'm', "map" },      { 'N', "last" },     { 'n', "count" },
+	{ 'o', "offset" },   { 'P', "producer" }, { 'p', "payload" },  { 'q', "quiet" },
+	{ 'r', "raw" },      { 'S', "since" },    { 's', "send" },     { 'T', "token-file" },
+	{ 't', "times" },    { 'U', "until" },    { 'v', "verbose" },  { 'w', "where" },
+	{ 'z', "compress" },
 };
 
 /* Where the words come from. */
