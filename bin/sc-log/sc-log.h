@@ -32,7 +32,7 @@ struct read_opts {
 	bool follow, payload, times;
 	const char *where, *archive;
 };
-struct verify_opts { struct sc_common common; uint64_t from, to; };
+struct verify_opts { struct sc_common common; uint64_t from, to; bool to_given; };
 struct trim_opts { struct sc_common common; uint64_t before; bool before_given; };
 struct migrate_opts { struct sc_common common; const char *schema; bool dry_run; };
 struct plain_opts { struct sc_common common; };

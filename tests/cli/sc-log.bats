@@ -352,6 +352,23 @@ rows() { # rows FROM TO: {"n":FROM} ...
 	[[ $output == *"up at 3"* ]]
 }
 
+@test "verify: a range that is not there is refused, never another one proved" {
+	sc-log create t --journal-size 4096
+	seq 1 3000 | sc-log append --quiet --batch-rows 100 t
+	sc-log trim t --before 2000
+	first=$(sc-log info t --json | jq .first)
+	run -79 --separate-stderr sc-log verify t --from 1
+	[[ -z $output && $stderr == *"offset 1 is not held any more; the earliest is $first"* ]]
+	run -79 --separate-stderr sc-log verify t --from 3002
+	[[ -z $output && $stderr == *'ahead of the end, 3001'* ]]
+	run -64 --separate-stderr sc-log verify t --to 0
+	run -64 --separate-stderr sc-log verify t --from 2500 --to 2499
+	run -0 sc-log verify t --from 3001
+	run -0 sc-log verify t --from 2500 --to 2500
+	[[ $output == *' 2500-2500 1 rows '* ]]
+	run -0 sc-log verify t --from earliest
+}
+
 @test "verify prints one hash; damage names file and last good offset" {
 	sc-log create a
 	sc-log create b
