@@ -539,6 +539,8 @@ void sc_archive_state(const struct sc_archive *archive, struct sc_archive_state 
 	first = next = floor;
 	if (archive->count) {
 		first = archive->items[0].first;
+		if (ships->count && ships->items[0].last < first) /* trimmed before it was sealed */
+			first = ships->items[0].first;
 		next = archive->items[archive->count - 1].last + 1;
 	} else if (ships->count) {
 		first = ships->items[0].first;
@@ -595,26 +597,24 @@ static int time_in_ship(struct sc_archive *archive, struct sc_archive_item *ship
 	return rc;
 }
 
-/* There are few of them: in turn. */
-static int time_in_ships(struct sc_archive *archive, int64_t when_us, uint64_t *ret_offset,
-			 struct sc_err *err)
+/* Behind the segment before segment I, and before that one: there are few of them, in turn. 1,
+ * 0. */
+static int time_in_ships(struct sc_archive *archive, size_t i, int64_t when_us,
+			 uint64_t *ret_offset, struct sc_err *err)
 {
 	struct sc_archive_items *ships = &archive->ships;
-	struct sc_archive_state state;
-	uint64_t from = archive->count ? archive->items[archive->count - 1].last + 1 : 1;
+	uint64_t from = i ? archive->items[i - 1].last + 1 : 1, at = 0;
+	uint64_t end = i < archive->count ? archive->items[i].first : UINT64_MAX;
 	int rc = 0;
 
-	for (size_t i = sc_archive_at(ships->items, ships->count, from);
-	     rc == 0 && i < ships->count; i++)
-		if (!ships->items[i].last_us || ships->items[i].last_us >= when_us)
-			rc = time_in_ship(archive, &ships->items[i], when_us, ret_offset, err);
-	if (rc == 1 && *ret_offset < from)
-		*ret_offset = from; /* the segment holds the rest */
-	if (rc != 0)
+	for (size_t j = sc_archive_at(ships->items, ships->count, from);
+	     rc == 0 && j < ships->count && ships->items[j].first < end; j++)
+		if (!ships->items[j].last_us || ships->items[j].last_us >= when_us)
+			rc = time_in_ship(archive, &ships->items[j], when_us, &at, err);
+	if (rc != 1 || at >= end)
 		return rc < 0 ? rc : 0;
-	sc_archive_state(archive, &state);
-	*ret_offset = state.next_offset;
-	return 0;
+	*ret_offset = at > from ? at : from; /* the segment holds the rest */
+	return 1;
 }
 
 int sc_archive_offset_at(struct sc_archive *archive, int64_t when_us, uint64_t *ret_offset,
@@ -637,8 +637,16 @@ int sc_archive_offset_at(struct sc_archive *archive, int64_t when_us, uint64_t *
 		else
 			high = mid;
 	}
-	if (low == archive->count)
-		return time_in_ships(archive, when_us, ret_offset, err);
+	rc = time_in_ships(archive, low, when_us, ret_offset, err);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	if (low == archive->count) {
+		struct sc_archive_state state;
+
+		sc_archive_state(archive, &state);
+		*ret_offset = state.next_offset;
+		return 0;
+	}
 	rc = sc_archive_segment_open(archive, &archive->items[low], &segment, err);
 	if (rc == 0)
 		rc = sc_segment_find_time(sc_archive_segment_inner(segment), when_us, &place, err);

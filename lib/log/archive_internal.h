@@ -32,6 +32,8 @@ struct sc_archive_item {
 	uint64_t first, last;     /* offsets, from its name */
 	uint64_t bytes;           /* of the object */
 	int64_t first_us, last_us; /* 0: it was not looked into yet */
+	bool alone;               /* of what was shipped: no segment has all its rows */
+	bool spare;               /* or they all have, and it is to go */
 };
 /* By first; none is covered by another. */
 struct sc_archive_items {
@@ -179,8 +181,17 @@ int sc_archive_put_log(struct sc_archive *archive, bool write, struct sc_err *er
 int sc_archive_begin(struct sc_archive *archive, struct sc_log *log, const char *url,
 		     const struct sc_store_settings *settings, struct sc_err *err);
 
+/* archive_reader.c */
+/* How many rows were appended between segment I and the one before it. */
+int sc_archive_rows_between(struct sc_archive *archive, size_t i, uint64_t *ret_rows, struct sc_err *err);
+
+/* How many rows of what was shipped are in [from, end). */
+int sc_archive_rows_shipped(struct sc_archive *archive, uint64_t from, uint64_t end, uint64_t *ret_rows,
+			struct sc_err *err);
+
 /* archive_ship.c */
-/* All that is sealed is in the archive: what was shipped of it goes. */
+/* All that is sealed is in the archive: what was shipped of it goes, where segments have it. Rows
+ * that were given up in the log before they were sealed stay as they are. */
 int sc_archive_unship(struct sc_archive *archive, struct sc_err *err);
 
 /* archive_record.c */

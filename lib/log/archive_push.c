@@ -334,8 +334,10 @@ static int open_file(const char *path, int *ret_fd, uint64_t *ret_size, struct s
 static int push_one(struct sc_archive *archive, const struct sc_sealed *segment,
 		    enum sc_archive_act *ret_act, struct sc_err *err)
 {
-	struct sc_archive_item item = { segment->first, segment->last, 0, segment->first_us,
-					segment->last_us };
+	struct sc_archive_item item = { .first = segment->first,
+					.last = segment->last,
+					.first_us = segment->first_us,
+					.last_us = segment->last_us };
 	bool there = listed(archive, segment) != NULL;
 	char path[PATH_MAX], key[SC_ARCHIVE_KEY];
 	int fd = -1, rc;

@@ -8,7 +8,8 @@
  *
  * Behind the last segment come the blocks that were shipped of journals. There the chain of hashes
  * tells whether something is missing: it leads from a segment's last block through all of them. An
- * object may begin with rows that were read already; one that is gone is in a segment by now.
+ * object may begin with rows that were read already; one that is gone is in a segment by now. There
+ * are such blocks between two segments, too, where the log gave up rows before they were sealed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,6 +104,17 @@ static uint64_t rows_behind(const struct sc_segment_info *info)
 	return info->tie.rows_before + info->rows;
 }
 
+static struct sc_run run_of(const struct sc_block *block, const char *data)
+{
+	return (struct sc_run){
+		.lines = sc_span(data + SC_BLOCK_HEAD + block->ext_len, block->body_len),
+		.first = block->first,
+		.last = block->last,
+		.rows = block->rows,
+		.appended_us = block->appended_us,
+	};
+}
+
 /* How many rows were appended up to the end of the item before I. */
 static int look_before(struct sc_archive_reader *r, size_t i, struct sc_err *err)
 {
@@ -117,6 +129,79 @@ static int look_before(struct sc_archive_reader *r, size_t i, struct sc_err *err
 	return rc;
 }
 
+/* The rows of RUN below END. */
+static void cut_end(struct sc_run *run, uint64_t end)
+{
+	const char *at = run->lines.data, *stop = at + run->lines.len;
+	uint64_t rows = 0;
+
+	while (at < stop) {
+		const char *lf = memchr(at, '\n', (size_t)(stop - at));
+		uint64_t offset = 0;
+
+		for (const char *p = at + 1; p < stop && *p >= '0' && *p <= '9'; p++)
+			offset = offset * 10 + (uint64_t)(*p - '0');
+		if (offset >= end)
+			break;
+		run->last = offset;
+		rows++;
+		at = lf ? lf + 1 : stop;
+	}
+	run->rows = rows;
+	run->lines.len = (size_t)(at - run->lines.data);
+}
+
+int sc_archive_rows_shipped(struct sc_archive *archive, uint64_t from, uint64_t end,
+			    uint64_t *ret_rows, struct sc_err *err)
+{
+	const struct sc_archive_items *ships = &archive->ships;
+	struct sc_archive_blocks *blocks;
+	struct sc_block block;
+	const char *data;
+	uint64_t rows = 0;
+	int rc = 0;
+
+	for (size_t j = sc_archive_at(ships->items, ships->count, from);
+	     rc >= 0 && j < ships->count && ships->items[j].first < end; j++) {
+		blocks = NULL;
+		rc = sc_archive_blocks_open(archive, &ships->items[j], &blocks, err);
+		while (rc >= 0 && (rc = sc_archive_blocks_next(blocks, &block, &data, err)) == 1) {
+			struct sc_run run = run_of(&block, data);
+
+			if (!block.rows || block.last < from || block.first >= end)
+				continue;
+			sc_reader_drop(&run, from);
+			if (run.last >= end)
+				cut_end(&run, end);
+			rows += run.rows;
+			from = run.rows ? run.last + 1 : from;
+		}
+		sc_archive_blocks_close(blocks);
+	}
+	*ret_rows = rows;
+	return rc < 0 ? rc : 0;
+}
+
+int sc_archive_rows_between(struct sc_archive *archive, size_t i, uint64_t *ret_rows,
+			    struct sc_err *err)
+{
+	struct sc_archive_segment *segment = NULL;
+	uint64_t before = 0, after = 0;
+	int rc = sc_archive_segment_open(archive, &archive->items[i], &segment, err);
+
+	if (rc == 0)
+		after = sc_segment_info(sc_archive_segment_inner(segment))->tie.rows_before;
+	sc_archive_segment_close(segment);
+	segment = NULL;
+	if (rc == 0 && i > 0)
+		rc = sc_archive_segment_open(archive, &archive->items[i - 1], &segment, err);
+	if (rc == 0 && i > 0)
+		before = rows_behind(sc_segment_info(sc_archive_segment_inner(segment)));
+	sc_archive_segment_close(segment);
+	*ret_rows = after - before;
+	return rc;
+}
+
 /* Item I is open as SEGMENT, and nothing of what comes before it is held from r->offset on: is
  * nothing missing? */
 static int check_join(struct sc_archive_reader *r, size_t i, struct sc_archive_segment *segment,
@@ -124,14 +209,19 @@ static int check_join(struct sc_archive_reader *r, size_t i, struct sc_archive_s
 {
 	const struct sc_archive_item *items = r->archive->items;
 	const struct sc_segment_info *info = sc_segment_info(sc_archive_segment_inner(segment));
+	uint64_t shipped;
 	int rc = 0;
 
 	if (items[i].first <= r->offset || i == 0)
 		return 0; /* check_offset has compared it with the first one */
 	if (r->before_last != items[i - 1].last)
 		rc = look_before(r, i, err);
-	if (rc == 0 && info->tie.rows_before != r->before_rows)
-		rc = missing(r, items[i - 1].last, items[i].first, err);
+	if (rc < 0 || info->tie.rows_before == r->before_rows)
+		return rc;
+	rc = sc_archive_rows_shipped(r->archive, items[i - 1].last + 1, items[i].first, &shipped,
+				     err);
+	if (rc == 0 && info->tie.rows_before != r->before_rows + shipped)
+		rc = missing(r, r->offset - 1, items[i].first, err);
 	return rc;
 }
 
@@ -149,18 +239,20 @@ static int look_again(struct sc_archive_reader *r, const struct sc_archive_item 
 	return rc < 0 ? rc : check_offset(r, err);
 }
 
-/* The chain at the end of what is before ship J. */
+/* The chain at the end of what is before ship J: another one, or a segment. */
 static int chain_before(struct sc_archive_reader *r, size_t j, struct sc_err *err)
 {
 	struct sc_archive *archive = r->archive;
+	const struct sc_archive_item *ships = archive->ships.items;
+	size_t i = sc_archive_item_of(archive, ships[j].first);
 	struct sc_archive_segment *segment = NULL;
 	struct sc_archive_blocks *blocks = NULL;
 	struct sc_block block;
 	const char *data;
 	int rc;
 
-	if (j > 0) {
-		rc = sc_archive_blocks_open(archive, &archive->ships.items[j - 1], &blocks, err);
+	if (j > 0 && (i == 0 || ships[j - 1].last > archive->items[i - 1].last)) {
+		rc = sc_archive_blocks_open(archive, &ships[j - 1], &blocks, err);
 		while (rc >= 0 && (rc = sc_archive_blocks_next(blocks, &block, &data, err)) == 1) {
 			r->chain = block.hash;
 			r->chained = true;
@@ -168,15 +260,25 @@ static int chain_before(struct sc_archive_reader *r, size_t j, struct sc_err *er
 		sc_archive_blocks_close(blocks);
 		return rc;
 	}
-	if (!archive->count)
+	if (i == 0)
 		return 0;
-	rc = sc_archive_segment_open(archive, &archive->items[archive->count - 1], &segment, err);
+	rc = sc_archive_segment_open(archive, &archive->items[i - 1], &segment, err);
 	if (rc == 0) {
 		r->chain = sc_segment_info(sc_archive_segment_inner(segment))->tie.after;
 		r->chained = true;
 	}
 	sc_archive_segment_close(segment);
 	return rc;
+}
+
+/* Before segment I, was something shipped that has the next row? */
+static bool is_shipped(const struct sc_archive_reader *r, size_t i)
+{
+	const struct sc_archive_items *ships = &r->archive->ships;
+	size_t j = sc_archive_at(ships->items, ships->count, r->offset);
+
+	return r->archive->items[i].first > r->offset && j < ships->count &&
+	       ships->items[j].first < r->archive->items[i].first;
 }
 
 /* Open the blocks with the next row. 1, or 0: there are none. */
@@ -217,7 +319,7 @@ static int enter(struct sc_archive_reader *r, struct sc_err *err)
 
 	for (;;) {
 		i = sc_archive_item_of(archive, r->offset);
-		if (i == archive->count) {
+		if (i == archive->count || is_shipped(r, i)) {
 			const struct sc_archive_items *ships = &archive->ships;
 
 			rc = enter_ship(r, err);
@@ -335,13 +437,7 @@ static int next_block(struct sc_archive_reader *r, struct sc_err *err)
 		}
 		if (!r->joined || !block.rows || block.last < r->offset)
 			continue;
-		r->rest = (struct sc_run){
-			.lines = sc_span(data + SC_BLOCK_HEAD + block.ext_len, block.body_len),
-			.first = block.first,
-			.last = block.last,
-			.rows = block.rows,
-			.appended_us = block.appended_us,
-		};
+		r->rest = run_of(&block, data);
 		sc_reader_drop(&r->rest, r->offset);
 		if (r->rest.rows)
 			return 1;
@@ -398,28 +494,6 @@ int sc_archive_reader_next(struct sc_archive_reader *r, size_t max_bytes, struct
 		XXH3_128bits_update(r->hash, ret_run->lines.data, ret_run->lines.len);
 	r->offset = ret_run->last + 1;
 	return 1;
-}
-
-/* The rows of RUN below END. */
-static void cut_end(struct sc_run *run, uint64_t end)
-{
-	const char *at = run->lines.data, *stop = at + run->lines.len;
-	uint64_t rows = 0;
-
-	while (at < stop) {
-		const char *lf = memchr(at, '\n', (size_t)(stop - at));
-		uint64_t offset = 0;
-
-		for (const char *p = at + 1; p < stop && *p >= '0' && *p <= '9'; p++)
-			offset = offset * 10 + (uint64_t)(*p - '0');
-		if (offset >= end)
-			break;
-		run->last = offset;
-		rows++;
-		at = lf ? lf + 1 : stop;
-	}
-	run->rows = rows;
-	run->lines.len = (size_t)(at - run->lines.data);
 }
 
 static int prove(struct sc_archive_reader *r, uint64_t end, XXH3_state_t *all,

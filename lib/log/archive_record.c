@@ -66,7 +66,8 @@ static int record_refused(const char *path, struct sc_err *err)
 {
 	sc_err_set(err, SC_E_DATA, TRIED, "it is not what sc-seal wrote");
 	sc_err_on(err, "file", path);
-	sc_err_next(err, "put a good copy of the file back");
+	sc_err_next(err, "put a good copy of the file back, or remove it and run sc-seal "
+			 "--take-over once");
 	return SC_E_DATA;
 }
 
@@ -197,7 +198,8 @@ int sc_archive_taken_over(struct sc_archive *archive, const struct sc_archive_ep
 			(unsigned long long)archive->record.epoch);
 	else
 		sc_err_set(err, SC_E_NOAUTH, TRIED,
-			   "'%s' is written by another copy of this log, on %s since %s",
+			   "'%s' is written by another copy of this log, or was before this one "
+			   "went to another archive: on %s since %s",
 			   archive->url, now->host, since);
 	sc_log_err(archive->log, err);
 	if (archive->record.owner[0])

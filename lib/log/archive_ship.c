@@ -313,20 +313,63 @@ int sc_archive_ship(struct sc_archive *archive, const struct sc_archive_options 
 	return rc < 0 ? rc : ship_from(archive, &state, start, options, err);
 }
 
+/* Is a row of ITEM in no segment? */
+static int is_alone(struct sc_archive *archive, const struct sc_archive_item *item,
+		    struct sc_err *err)
+{
+	uint64_t floor = archive->epoch.floor, at = item->first > floor ? item->first : floor, rows;
+	int rc;
+
+	while (at <= item->last) {
+		size_t i = sc_archive_item_of(archive, at);
+
+		if (i == archive->count || archive->items[i].first > item->last)
+			return 1;                   /* its last row */
+		if (archive->items[i].first > at) { /* its name may begin below its rows */
+			rc = sc_archive_rows_between(archive, i, &rows, err);
+			if (rc < 0 || rows)
+				return rc < 0 ? rc : 1;
+		}
+		at = archive->items[i].last + 1;
+	}
+	return 0;
+}
+
+/* Mark those below BELOW that segments have: how many. */
+static int find_spare(struct sc_archive *archive, uint64_t below, size_t *ret_count,
+		      struct sc_err *err)
+{
+	struct sc_archive_items *ships = &archive->ships;
+	int rc = 0;
+
+	*ret_count = 0;
+	for (size_t i = 0; rc >= 0 && i < ships->count; i++) {
+		struct sc_archive_item *item = &ships->items[i];
+
+		item->spare = false;
+		if (item->alone || item->last >= below)
+			continue;
+		rc = is_alone(archive, item, err);
+		item->alone = rc == 1;
+		item->spare = rc == 0;
+		*ret_count += item->spare;
+	}
+	return rc < 0 ? rc : 0;
+}
+
 /* Objects that are to go. */
 struct sweep {
 	const struct sc_archive *archive;
-	uint64_t below;
 	struct sc_archive_items go;
 };
 
-static bool counts(const struct sc_archive *archive, const struct sc_archive_item *item)
+static bool stays(const struct sc_archive *archive, const struct sc_archive_item *item)
 {
 	const struct sc_archive_items *ships = &archive->ships;
 	size_t i = sc_archive_at(ships->items, ships->count, item->last);
 
 	return i < ships->count && ships->items[i].first == item->first &&
-	       ships->items[i].last == item->last;
+	       ships->items[i].last == item->last && !ships->items[i].spare;
 }
 
 static int each_spare(void *arg, const struct sc_store_item *object, struct sc_err *err)
@@ -336,7 +379,7 @@ static int each_spare(void *arg, const struct sc_store_item *object, struct sc_e
 
 	if (object->folder || !sc_archive_ship_parse(object->key, &item.first, &item.last))
 		return 0;
-	if (item.last >= s->below && counts(s->archive, &item))
+	if (stays(s->archive, &item))
 		return 0;
 	if (s->go.count == s->go.cap) {
 		size_t cap = s->go.cap ? 2 * s->go.cap : 64;
@@ -358,16 +401,14 @@ int sc_archive_unship(struct sc_archive *archive, struct sc_err *err)
 	struct sc_store_listing what = { .prefix = prefix };
 	struct sc_archive_items *ships = &archive->ships;
 	struct sc_state state;
-	size_t gone = 0;
+	size_t gone = 0, kept = 0;
 	int rc = sc_index_now(archive->log, &state, err);
 
 	if (rc < 0 || archive->dry)
 		return rc;
-	s.below = state.sealed_next;
-	while (gone < ships->count && ships->items[gone].last < s.below)
-		gone++;
-	if (!gone && !archive->strays)
-		return 0;
+	rc = find_spare(archive, state.sealed_next, &gone, err);
+	if (rc < 0 || (!gone && !archive->strays))
+		return rc;
 	sc_archive_name(archive, SC_ARCHIVE_JOURNAL, prefix);
 	rc = sc_store_list(archive->store, &what, each_spare, &s, err);
 	if (rc == 0 && s.go.count)
@@ -380,7 +421,9 @@ int sc_archive_unship(struct sc_archive *archive, struct sc_err *err)
 	if (rc < 0)
 		return rc;
 	archive->strays = false;
-	ships->count -= gone;
-	memmove(ships->items, ships->items + gone, ships->count * sizeof(*ships->items));
+	for (size_t i = 0; i < ships->count; i++)
+		if (!ships->items[i].spare)
+			ships->items[kept++] = ships->items[i];
+	ships->count = kept;
 	return 0;
 }

@@ -16,6 +16,7 @@
 struct sc_history {
 	const struct sc_store_settings *settings;
 	char *url;                  /* where the archive is looked for; NULL: nowhere */
+	struct sc_err *unknown;     /* with an empty URL: why the log's note does not tell that */
 	struct sc_log *log;         /* NULL: an archive alone */
 	struct sc_archive *archive; /* NULL: not needed yet */
 	/* of the two at most one is open */
@@ -37,19 +38,28 @@ static char *copy(const char *text)
 	return own ? memcpy(own, text, size) : NULL;
 }
 
-/* The archive that sc-seal noted in the log. */
+/* The archive that sc-seal noted in the log. A note that does not tell it matters when the archive
+ * is needed, as an archive that cannot be reached: what the log holds is there all the same. */
 static int take_note(struct sc_history *h, struct sc_err *err)
 {
 	struct sc_archive_note note = { .url = NULL };
-	int rc = sc_archive_note_read(h->log, &note, err);
+	struct sc_err why;
+	int rc = sc_archive_note_read(h->log, &note, &why);
 
 	if (rc == 1 && note.url) {
 		h->url = copy(note.url);
 		rc = h->url ? 0 : sc_err_nomem(err, TRIED);
+	} else if (rc == SC_E_DATA) {
+		h->url = copy("");
+		h->unknown = sc_malloc(sizeof(*h->unknown));
+		rc = h->url && h->unknown ? 0 : sc_err_nomem(err, TRIED);
+		if (rc == 0)
+			*h->unknown = why;
+	} else if (rc < 0 && err) {
+		*err = why;
 	}
 	sc_archive_note_done(&note);
-	/* a copy of a log, under another name, has a note that is not about itself */
-	return rc == SC_E_DATA || rc == 1 ? 0 : rc;
+	return rc < 0 ? rc : 0;
 }
 
 int sc_history_open(const char *place, const char *archive,
@@ -99,6 +109,7 @@ void sc_history_close(struct sc_history *h)
 	sc_archive_close(h->archive);
 	sc_log_close(h->log);
 	free(h->url);
+	free(h->unknown);
 	free(h);
 }
 
@@ -122,6 +133,11 @@ static int look(struct sc_history *h, struct sc_archive_state *ret_state, struct
 {
 	int rc = 0;
 
+	if (h->unknown) {
+		if (err)
+			*err = *h->unknown;
+		return h->unknown->code;
+	}
 	if (h->archive && h->stale) {
 		rc = sc_archive_refresh(h->archive, err);
 	} else if (!h->archive) {
@@ -160,17 +176,17 @@ static uint64_t offset_of(const struct sc_run *run, uint64_t n)
 }
 
 /*
- * Read on in the archive behind its last segment, in what was shipped of journals. The row that has
- * N rows there before it: 1 and its offset; or 0, and *ret_rows is how many there are.
+ * Read on in the archive behind segment I - 1, in what was shipped of journals. The row that has N
+ * rows there before it: 1 and its offset; or 0, and *ret_rows is how many there are.
  */
-static int tail_row(struct sc_history *h, uint64_t n, uint64_t *ret_offset, uint64_t *ret_rows,
-		    struct sc_err *err)
+static int tail_row(struct sc_history *h, size_t i, uint64_t n, uint64_t *ret_offset,
+		    uint64_t *ret_rows, struct sc_err *err)
 {
 	const struct sc_archive *archive = h->archive;
 	struct sc_archive_reader *reader = NULL;
 	struct sc_archive_state kept;
 	struct sc_run run;
-	uint64_t from = archive->count ? archive->items[archive->count - 1].last + 1 : 0, rows = 0;
+	uint64_t from = i ? archive->items[i - 1].last + 1 : 0, rows = 0;
 	int rc;
 
 	sc_archive_state(archive, &kept);
@@ -222,7 +238,7 @@ static int joined(struct sc_history *h, const struct sc_archive_state *kept,
 	int rc = sealed_rows(h, &rows, err);
 
 	if (rc == 0)
-		rc = tail_row(h, UINT64_MAX, &offset, &more, err);
+		rc = tail_row(h, h->archive->count, UINT64_MAX, &offset, &more, err);
 	if (rc < 0)
 		return rc;
 	if (!h->archive->count && kept->first_offset > 1)
@@ -350,7 +366,8 @@ int sc_history_begin(struct sc_history *h, uint64_t from, uint64_t end, struct s
 	return rc < 0 ? rc : enter(h, err);
 }
 
-/* The archive was read to its end: no row is between the last one and where it says that it ends. */
+/* The archive was read to its end: no row is between the last one and where it says that it
+ * ends. */
 static void pass_end(struct sc_history *h)
 {
 	struct sc_archive_state kept;
@@ -421,8 +438,8 @@ int sc_history_bounds(struct sc_history *h, uint64_t *ret_first, uint64_t *ret_n
 
 /*
  * The first offset appended at or after WHEN, when that may lie below the log's first row: of the
- * archive's, or, when all of those are older, of the log's. When rows are missing between the two it
- * is not known which, so it is theirs.
+ * archive's, or, when all of those are older, of the log's. When rows are missing between the two
+ * it is not known which, so it is theirs.
  */
 static int archived_at(struct sc_history *h, int64_t when_us, uint64_t *ret_offset,
 		       struct sc_err *err)
@@ -493,14 +510,15 @@ static int rows_before(struct sc_archive *archive, size_t i, uint64_t *ret_rows,
 	return rc;
 }
 
-/* The row of the archive's segments that has N rows before it. 1, or 0: none has. */
-static int sealed_row(struct sc_archive *archive, uint64_t n, uint64_t *ret_offset,
-		      struct sc_err *err)
+/* The row of the archive's segments, or between them, that has N rows before it. 1, or 0: none
+ * has. */
+static int sealed_row(struct sc_history *h, uint64_t n, uint64_t *ret_offset, struct sc_err *err)
 {
+	struct sc_archive *archive = h->archive;
 	struct sc_archive_segment *segment = NULL;
 	struct sc_segment_place place;
 	size_t low = 0, high = archive->count;
-	uint64_t before = 0;
+	uint64_t before = 0, rows = 0;
 	int rc = 0;
 
 	if (high == 0)
@@ -516,6 +534,12 @@ static int sealed_row(struct sc_archive *archive, uint64_t n, uint64_t *ret_offs
 	}
 	if (rc == 0)
 		rc = rows_before(archive, low, &before, err);
+	if (rc == 0 && n < before) { /* then LOW is 0: only what was shipped can be before it */
+		rc = sc_archive_rows_shipped(archive, 0, archive->items[0].first, &rows, err);
+		if (rc == 0 && rows)
+			return tail_row(h, 0, n + rows > before ? n + rows - before : 0, ret_offset,
+					&rows, err);
+	}
 	if (rc == 0)
 		rc = sc_archive_segment_open(archive, &archive->items[low], &segment, err);
 	if (rc == 0)
@@ -523,7 +547,16 @@ static int sealed_row(struct sc_archive *archive, uint64_t n, uint64_t *ret_offs
 					 n > before ? n - before : 0, &place, err);
 	if (rc == 1)
 		*ret_offset = place.offset;
+	else if (rc == 0)
+		rows = sc_segment_info(sc_archive_segment_inner(segment))->rows;
 	sc_archive_segment_close(segment);
+	if (rc != 0 || low + 1 == archive->count)
+		return rc;
+	rc = tail_row(h, low + 1, n - before - rows, ret_offset, &rows, err);
+	if (rc == 0) { /* they are missing, as reading there will say */
+		*ret_offset = archive->items[low].last + 1;
+		rc = 1;
+	}
 	return rc;
 }
 
@@ -537,11 +570,12 @@ static int archived_row(struct sc_history *h, uint64_t n, uint64_t *ret_offset, 
 	if (rc < 0)
 		return rc;
 	at = kept.next_offset;
-	rc = sealed_row(h->archive, n, &at, err);
+	rc = sealed_row(h, n, &at, err);
 	if (rc == 0) {
 		rc = sealed_rows(h, &rows, err);
 		if (rc == 0)
-			rc = tail_row(h, n > rows ? n - rows : 0, &at, &more, err);
+			rc = tail_row(h, h->archive->count, n > rows ? n - rows : 0, &at, &more,
+				      err);
 	}
 	if (rc < 0)
 		return rc;
@@ -566,8 +600,8 @@ int sc_history_last(struct sc_history *h, uint64_t count, uint64_t *ret_from, st
 	return sc_range_last(h->log, count, ret_from, err);
 }
 
-/* One part of what is to be proved, from *AT on, where h stands. *AT becomes the end of it. 0, or 1:
- * retention passed it meanwhile, nothing counts. */
+/* One part of what is to be proved, from *AT on, where h stands. *AT becomes the end of it. 0,
+ * or 1: retention passed it meanwhile, nothing counts. */
 static int prove(struct sc_history *h, uint64_t *at, XXH3_state_t *all, struct sc_log_proof *proof,
 		 struct sc_err *err)
 {

@@ -187,6 +187,9 @@ static int read_settings(struct sc_restore *r, struct sc_err *err)
 	struct sc_bytes text;
 	int rc = sc_archive_read_id(archive, err);
 
+	if (rc == SC_E_NOLOG) /* its words are for those who name the archive itself */
+		sc_err_next(err, "the archive of LOG is URL/NAME, where NAME is the last part of "
+				 "LOG: give the URL that sc-seal has");
 	if (rc < 0)
 		return rc;
 	sc_bytes_init(&text, SC_ARCHIVE_JSON_MAX);

@@ -434,3 +434,44 @@ make_both() {
 	[[ $ended -eq 143 || $ended -eq 0 ]]
 	[[ ! -s watch.err ]]
 }
+
+@test "a note of the archive that is damaged, or of another name: no history is left out in silence" {
+	make_log 500
+	sc-catchup t >all
+	first=$(sc-log info t --json | jq .first)
+	sc-log trim t --before $((first + 100))
+	cp t/archive.json note
+	for note in garbage '{"format":1}' "$(jq -c '.archive = "file:///nowhere/other"' note)"; do
+		echo "$note" >t/archive.json
+		for range in '' '--from 1' '--since 1970-01-02' --verify; do
+			run -65 --separate-stderr sc-catchup t $range
+			[[ -z $output && $stderr == *archive* && $stderr == *--archive* ]]
+		done
+		run -0 --separate-stderr sc-catchup t --archive none
+		[[ ${#lines[@]} -eq $((500 - first - 99)) ]]
+		run -0 --separate-stderr sc-catchup t --from $((first + 100))
+		sc-catchup t --archive "$shelf" >got
+		same all got
+	done
+	mv t renamed
+	cp note renamed/archive.json
+	run -65 --separate-stderr sc-catchup renamed
+	[[ -z $output && $stderr == *"$shelf/t"*'another name'* ]]
+	sc-catchup renamed --archive "$shelf/t" >got
+	same all got
+}
+
+@test "sc-seal: an archive of two users: each may lock it, and no probe is left" {
+	[[ $(id -u) -eq 0 ]] || skip "needs root to be two users"
+	make_log 100
+	place=$(mktemp -d /tmp/sc-users.XXXXXX) # where nobody has a way to
+	cp -r shelf "$(command -v sc-log)" "$place"
+	chown -R 65534 "$place"
+	chown root "$place/shelf/.sc-lock"
+	chmod 644 "$place/shelf/.sc-lock"
+	run --separate-stderr setpriv --reuid 65534 --regid 65534 --clear-groups "$place/sc-log" restore "$place/new/t" \
+		--archive "file://$place/shelf"
+	left=$(find "$place" -name 'condition*')
+	rm -r "$place"
+	[[ $status -eq 0 && -z $left ]]
+}

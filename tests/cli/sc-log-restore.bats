@@ -241,3 +241,66 @@ shipped() { find shelf -name '*.blocks' | wc -l; }
 	# and beyond the end, as ever
 	run -79 sc-sub "ws://127.0.0.1:$port/t" --offset $((next + 100)) --count 1 --until-end
 }
+
+@test "rows that were given up in the log after they were shipped, and before they were sealed, stay in the archive" {
+	make_log t 1000
+	sc-seal t --force --archive "$shelf"
+	fill t 1001 1600
+	sc-seal t --ship --archive "$shelf"
+	sc-log read t --times >stamps
+	sc-log read t >all
+	sc-log trim t --before 1601
+	fill t 1601 1900
+	sc-seal t --force --archive "$shelf" --ship
+	[[ $(sc-log info t --json | jq .first) -gt 1100 && $(shipped) -gt 0 ]]
+	sc-log read t --from 1601 >>all
+	sc-log read t --from 1601 --times >>stamps
+	for place in t "$shelf/t"; do
+		for from in 1 1000 1001 1300 1600 1601; do
+			sc-catchup "$place" --from "$from" >got
+			same <(tail -n +"$from" all) got
+		done
+		for at in 1001 1300 1601; do
+			time=$(sed -n "${at}p" stamps | jq '.[1]')
+			sc-catchup "$place" --since "$time" --times | head -n 1 >got
+			same <(jq -c "select(.[1] >= $time)" stamps | head -n 1) <(jq -c . got)
+		done
+		run -0 sc-catchup "$place" --verify
+		[[ $output == *' 1-1900 1900 rows '* ]]
+	done
+	for last in 299 300 301 600 899 900 901; do
+		sc-log read t --archive "$shelf" --last "$last" >got
+		same <(tail -n "$last" all) got
+	done
+	objects=$(shipped)
+	silent sc-seal t --force --archive "$shelf" --ship
+	[[ $(shipped) -eq $objects ]]
+	# one that is lost there is missed, and not passed over
+	rm "$(find shelf -name '*.blocks' | sort | head -n 1)"
+	run -65 --separate-stderr sc-catchup "$shelf/t"
+	[[ $stderr == *'last good offset is 1000;'* && ${lines[-1]} == '[1000,'* ]]
+	run -65 --separate-stderr sc-log read t --archive "$shelf" --last 800
+}
+
+@test "rows of a log that was only shipped before it was trimmed are the archive's first" {
+	make_log t 500
+	sc-seal t --ship --archive "$shelf"
+	sc-log read t >all
+	sc-log trim t --before 501
+	fill t 501 600
+	sc-seal t --force --archive "$shelf"
+	sc-log read t --from 501 >>all
+	sc-catchup t >got
+	same all got
+	sc-catchup "$shelf/t" --from 1 >got
+	same all got
+	[[ $(sc-log read t --archive "$shelf" --last 550 | wc -l) -eq 550 ]]
+}
+
+@test "restore: the URL with the name at its end is no way in, and the message says so" {
+	make_log t 10
+	sc-seal t --force --archive "$shelf"
+	run -66 --separate-stderr sc-log restore new/t --archive "$shelf/t"
+	[[ $stderr == *'URL/NAME'*'NAME is the last part of LOG'* ]]
+	[[ ! -e new ]]
+}
