@@ -7,7 +7,7 @@ set -eu
 log=$work/trades
 mkdir "$work/backup"
 sc-log create "$log" --journal-size 64K
-seq 1 30000 | sed 's/.*/{"n":&,"price":0.10}/' | sc-log append --quiet "$log"
+seq 1 30000 | sed 's/.*/{"n":&,"price":0.10}/' | sc-log append --quiet --batch-rows 500 "$log"
 sc-log read "$log" >"$work/all"
 
 # Everything goes to the archive; here only the newest rows stay.
