@@ -11,8 +11,7 @@
 #include "base/file.h"
 #include "base/program.h"
 #include "json/line.h"
-#include "log/archive.h"
-#include "log/range.h"
+#include "log/history.h"
 
 #define BUFFER (256u << 10)
 #define BUFFER_MAX (SC_MESSAGE_MAX + (1u << 20))
@@ -26,7 +25,7 @@ struct opts {
 	double speed;
 	bool verify, payload, times, speed_given;
 	int64_t retries, retry_for_ms;
-	const char *ca;
+	const char *archive, *ca;
 };
 
 static const struct sc_opt options[] = {
@@ -53,6 +52,13 @@ static const struct sc_opt options[] = {
 	  .into = offsetof(struct opts, verify),
 	  .help = "print no rows: check every byte of them, and print one hash over the lines" },
 	SC_OPT_GROUP("The archive"),
+	{ .name = "archive",
+	  .letter = 'A',
+	  .kind = SC_OPT_TEXT,
+	  .arg = "URL",
+	  .into = offsetof(struct opts, archive),
+	  .help = "where LOG's rows are that it has no longer, instead of where sc-seal put them; "
+		  "none: nowhere" },
 	{ .name = "retry",
 	  .kind = SC_OPT_NUMBER,
 	  .arg = "N",
@@ -120,69 +126,33 @@ static bool stopped(void *arg)
 	return came != 0;
 }
 
-/* Where the rows come from: a log, or an archive. */
+/* The rows: of a log and its archive, or of an archive alone. */
 struct origin {
 	const char *name;
-	struct sc_log *log;
-	struct sc_reader *log_reader;
-	struct sc_archive *archive;
-	struct sc_archive_reader *archive_reader;
-	uint64_t from, end;   /* the rows that are wanted */
-	uint64_t first, next; /* those that there are */
+	struct sc_store_settings settings;
+	struct sc_history *history;
+	uint64_t from, end; /* the rows that are wanted */
 };
 
-static void origin_close(struct origin *o)
-{
-	sc_reader_close(o->log_reader);
-	sc_log_close(o->log);
-	sc_archive_reader_close(o->archive_reader);
-	sc_archive_close(o->archive);
-}
-
-static int origin_open(struct origin *o, const struct opts *given, const char *name,
+static int origin_open(struct origin *at, const struct opts *o, const char *place,
 		       struct sc_err *err)
 {
-	struct sc_store_settings settings = {
-		.tries = (unsigned)given->retries + 1,
-		.retry_for_ms = given->retry_for_ms,
-		.ca_file = given->ca,
-		.stop = stopped,
-	};
-	struct sc_archive_state kept;
-	struct sc_log_state state;
+	const char *archive = !o->archive                   ? SC_HISTORY_NOTED
+			      : !strcmp(o->archive, "none") ? SC_HISTORY_NONE
+							    : o->archive;
 	int rc;
 
-	o->name = name;
-	if (sc_store_is_url(name)) {
-		rc = sc_archive_open(name, &settings, &o->archive, err);
-		if (rc < 0)
-			return rc;
-		sc_archive_state(o->archive, &kept);
-		o->name = kept.url; /* without what is secret in it */
-		o->first = kept.first_offset;
-		o->next = kept.next_offset;
-		return sc_archive_range(o->archive, &given->range, &o->from, &o->end, err);
-	}
-	rc = sc_log_open(name, SC_LOG_READ, &o->log, err);
-	if (rc == 0)
-		rc = sc_log_state(o->log, &state, err);
+	at->settings = (struct sc_store_settings){
+		.tries = (unsigned)o->retries + 1,
+		.retry_for_ms = o->retry_for_ms,
+		.ca_file = o->ca,
+		.stop = stopped,
+	};
+	rc = sc_history_open(place, archive, &at->settings, &at->history, err);
 	if (rc < 0)
 		return rc;
-	o->first = state.first_offset;
-	o->next = state.next_offset;
-	return sc_range_resolve(&given->range, o->log, false, &o->from, &o->end, err);
-}
-
-static int origin_begin(struct origin *o, struct sc_err *err)
-{
-	return o->archive ? sc_archive_reader_open(o->archive, o->from, &o->archive_reader, err)
-			  : sc_reader_open(o->log, o->from, &o->log_reader, err);
-}
-
-static int origin_next(struct origin *o, struct sc_run *ret_run, struct sc_err *err)
-{
-	return o->archive ? sc_archive_reader_next(o->archive_reader, 0, ret_run, err)
-			  : sc_reader_next(o->log_reader, 0, ret_run, err);
+	at->name = sc_history_name(at->history);
+	return sc_history_range(at->history, &o->range, false, &at->from, &at->end, err);
 }
 
 struct printer {
@@ -311,7 +281,7 @@ static int print_all(struct printer *p, struct origin *from, struct sc_err *err)
 	int rc = 0;
 
 	while (rc == 0 && !p->done && !came) {
-		int got = origin_next(from, &run, err);
+		int got = sc_history_next(from->history, 0, &run, err);
 
 		if (got == 0)
 			break;
@@ -329,8 +299,7 @@ static int print_all(struct printer *p, struct origin *from, struct sc_err *err)
 static int verify(const struct opts *o, struct origin *from, struct sc_err *err)
 {
 	struct sc_log_proof p;
-	int rc = from->archive ? sc_archive_verify(from->archive, from->from, from->end, &p, err)
-			       : sc_log_verify(from->name, from->from, from->end - 1, &p, err);
+	int rc = sc_history_verify(from->history, from->from, from->end, &p, err);
 
 	if (rc < 0)
 		return rc;
@@ -347,7 +316,7 @@ static int verify(const struct opts *o, struct origin *from, struct sc_err *err)
 	return 0;
 }
 
-static int check(const struct opts *o, struct sc_err *err)
+static int check(const struct opts *o, const char *place, struct sc_err *err)
 {
 	const struct sc_range *r = &o->range;
 
@@ -359,6 +328,11 @@ static int check(const struct opts *o, struct sc_err *err)
 				  o->payload ? "payload"
 				  : o->times ? "times"
 					     : "speed");
+	if (o->archive && sc_store_is_url(place))
+		return sc_err_set(err, SC_E_USAGE, TRIED,
+				  "--archive is for a log: '%s' is an archive itself", place);
+	if (o->archive && !sc_store_is_url(o->archive) && strcmp(o->archive, "none") != 0)
+		return sc_err_set(err, SC_E_USAGE, TRIED, "--archive '%s' is no URL", o->archive);
 	if (r->to_given && r->to < r->from)
 		return sc_err_set(err, SC_E_USAGE, TRIED, "--to is before --from");
 	if (r->since_given && r->until_given && r->until_us < r->since_us)
@@ -367,43 +341,47 @@ static int check(const struct opts *o, struct sc_err *err)
 }
 
 /* A range that reaches beyond what there is. */
-static void say_end(const struct opts *o, const struct origin *from)
+static int say_end(const struct opts *o, const struct origin *from, struct sc_err *err)
 {
-	if (o->range.to_given && o->range.to >= from->next)
+	uint64_t first, next;
+	int rc = sc_history_bounds(from->history, &first, &next, err);
+
+	if (rc < 0)
+		return rc;
+	if (o->range.to_given && o->range.to >= next)
 		sc_say(SC_NOTICE, "'%s' ends before offset %llu", from->name,
-		       (unsigned long long)from->next);
-	else if (from->from >= from->end && from->first < from->next)
+		       (unsigned long long)next);
+	else if (from->from >= from->end && first < next)
 		sc_say(SC_NOTICE, "'%s' has no rows in that range; it holds %llu to %llu",
-		       from->name, (unsigned long long)from->first,
-		       (unsigned long long)from->next - 1);
+		       from->name, (unsigned long long)first, (unsigned long long)next - 1);
+	return 0;
 }
 
 static int run(const void *given, char *const *operands, struct sc_err *err)
 {
 	const struct opts *o = given;
 	struct printer p = { .o = o };
-	struct origin from = { .log = NULL };
-	int rc = check(o, err);
+	struct origin from = { .history = NULL };
+	int rc = check(o, operands[0], err);
 
 	sc_bytes_init(&p.out, BUFFER_MAX);
 	if (rc == 0)
 		rc = watch_signals(err);
 	if (rc == 0)
 		rc = origin_open(&from, o, operands[0], err);
+	if (rc == 0) /* refuses offsets that are not there */
+		rc = sc_history_begin(from.history, from.from, from.end, err);
 	if (rc == 0)
-		rc = origin_begin(&from, err); /* refuses offsets that are not there */
-	if (rc == 0) {
-		say_end(o, &from);
-		p.end = from.end;
-		if (o->verify)
-			rc = verify(o, &from, err); /* also of no row there is a hash */
-		else if (from.from < from.end)
-			rc = print_all(&p, &from, err);
-	}
+		rc = say_end(o, &from, err);
+	p.end = from.end;
+	if (rc == 0 && o->verify)
+		rc = verify(o, &from, err); /* also of no row there is a hash */
+	else if (rc == 0 && from.from < from.end)
+		rc = print_all(&p, &from, err);
 	if (came && (rc == 0 || rc == SC_E_TIMEOUT))
 		rc = 128 + came;
 	sc_bytes_done(&p.out);
-	origin_close(&from);
+	sc_history_close(from.history);
 	sc_close(&wake_fd);
 	return rc;
 }

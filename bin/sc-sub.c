@@ -12,8 +12,9 @@ struct opts {
 	uint64_t offset, after, to;
 	bool has_offset, has_after, has_to;
 	const char *cursor, *filter, *exec;
-	bool payload, until_end, contiguous;
-	int64_t exec_rows, count, idle_ms;
+	const char *archive, *archive_ca;
+	bool payload, until_end, contiguous, catch_up;
+	int64_t exec_rows, count, idle_ms, rounds;
 	int ack_fd, events;
 };
 
@@ -40,6 +41,32 @@ static const struct sc_opt options[] = {
 	  .arg = "FILE",
 	  .into = offsetof(struct opts, cursor),
 	  .help = "begin after the offset in FILE, and keep in it what the consumer has finished" },
+	SC_OPT_GROUP("Rows that the server has no more"),
+	{ .name = "catch-up",
+	  .letter = 'C',
+	  .kind = SC_OPT_FLAG,
+	  .into = offsetof(struct opts, catch_up),
+	  .help = "when the server does not go back so far, read them from the stream's archive "
+		  "first" },
+	{ .name = "archive",
+	  .letter = 'A',
+	  .kind = SC_OPT_TEXT,
+	  .arg = "URL",
+	  .into = offsetof(struct opts, archive),
+	  .help = "where the archive is, file://, s3:// or https://; else where the server says" },
+	{ .name = "catch-up-rounds",
+	  .kind = SC_OPT_NUMBER,
+	  .arg = "N",
+	  .into = offsetof(struct opts, rounds),
+	  .standard = "3",
+	  .min = 1,
+	  .max = 1000000,
+	  .help = "read the archive at most N times in a row before a connection is accepted" },
+	{ .name = "archive-ca",
+	  .kind = SC_OPT_FILE,
+	  .arg = "FILE",
+	  .into = offsetof(struct opts, archive_ca),
+	  .help = "for the archive, trust only the certificate authorities in this PEM file" },
 	SC_OPT_GROUP("What to print"),
 	{ .name = "filter",
 	  .letter = 'F',
@@ -140,10 +167,17 @@ static int check(const struct opts *o, struct sc_err *err)
 		return clash(err, "cannot use --ack-fd",
 			     "with --exec the command's success finishes a row",
 			     "leave one of them out");
+	if (!o->catch_up && (o->archive || o->archive_ca))
+		return clash(err, o->archive ? "cannot use --archive" : "cannot use --archive-ca",
+			     "nothing is read there without --catch-up", "add --catch-up");
+	if (o->archive && !sc_store_is_url(o->archive))
+		return clash(err, "cannot use --archive", "it is no URL",
+			     "give file:///FOLDER/NAME, s3://BUCKET/PREFIX/NAME or https://...");
 	return 0;
 }
 
-static void fill(const struct opts *o, const char *url, struct sc_subscription_options *s)
+static void fill(const struct opts *o, const char *url, const struct sc_store_settings *store,
+		 struct sc_subscription_options *s)
 {
 	*s = (struct sc_subscription_options){
 		.session = {
@@ -151,7 +185,9 @@ static void fill(const struct opts *o, const char *url, struct sc_subscription_o
 			.offset = o->has_after ? o->after + 1 : o->offset,
 			.count = (uint64_t)o->count, .to = o->to, .until_end = o->until_end,
 			.contiguous = o->contiguous,
+			.rounds = o->catch_up ? (unsigned)o->rounds : 0,
 		},
+		.archive = o->archive, .store = store,
 		.cursor = o->cursor, .filter = o->filter, .payload = o->payload, .exec = o->exec,
 		.exec_rows = (unsigned)o->exec_rows, .ack_fd = o->ack_fd, .fd = STDOUT_FILENO,
 		.idle_ms = o->idle_ms, .events = { .fd = o->events, .say = sc_say_fields },
@@ -163,13 +199,14 @@ static void fill(const struct opts *o, const char *url, struct sc_subscription_o
 static int run(const void *given, char *const *operands, struct sc_err *err)
 {
 	const struct opts *o = given;
+	const struct sc_store_settings store = { .ca_file = o->archive_ca };
 	struct sc_subscription_options s;
 	struct sc_subscription_result result = { 0 };
 	int rc = check(o, err);
 
 	if (rc < 0)
 		return rc;
-	fill(o, operands[0], &s);
+	fill(o, operands[0], &store, &s);
 	rc = sc_subscription_run(&s, &result, err);
 	sc_say(SC_INFO, "%llu rows, %llu lines, last offset %llu, next %llu",
 	       (unsigned long long)result.rows, (unsigned long long)result.lines,
@@ -187,13 +224,15 @@ static const struct sc_example examples[] = {
 	  "sc-sub ws://127.0.0.1:8765/trades --offset earliest --until-end >trades.ndjson" },
 	{ "run a command for each row; one that fails stops, and the row comes again",
 	  "sc-sub ws://127.0.0.1:8765/trades --cursor c --exec ./work.sh" },
+	{ "go on after a week, with the rows that the server has no more out of its archive",
+	  "sc-sub ws://host:8765/trades --cursor c --catch-up --archive s3://bucket/prod" },
 	{ "keep an exact copy of a stream in a log of one's own, resuming from that log",
 	  "sc-sub --after \"$(sc-log source copy trades)\" ws://host:8765/trades | "
 	  "sc-log append --source trades --mirror --quiet copy" },
 	{ NULL, NULL },
 };
 
-static const int statuses[] = { 1, 65, 66, 69, 70, 73, 74, 75, 76, 77, 78, 79, 0 };
+static const int statuses[] = { 1, 65, 66, 69, 70, 73, 74, 75, 76, 77, 78, 79, 80, 0 };
 
 SC_PROGRAM("sc-sub", "subscribe to a stream and print its rows",
 	   "Connects to URL (ws://HOST:PORT/STREAM) and prints each row as a line [offset,row], "

@@ -9,7 +9,7 @@ _sc_catchup() {
 	elif [[ $prev == '=' ]]; then
 		prev=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
-		options='--from --to --since --until -p --payload -t --times --speed --verify --retry --retry-for --ca -v --verbose -q --quiet --json --options-file -h --help --version'
+		options='--from --to --since --until -p --payload -t --times --speed --verify -A --archive --retry --retry-for --ca -v --verbose -q --quiet --json --options-file -h --help --version'
 		paths=1
 		case $prev in
 		--from) kind=words words='earliest' ;;
@@ -17,6 +17,7 @@ _sc_catchup() {
 		--since) kind=none ;;
 		--until) kind=none ;;
 		--speed) kind=none ;;
+		-A | --archive) kind=none ;;
 		--retry) kind=none ;;
 		--retry-for) kind=none ;;
 		--ca) kind=files ;;

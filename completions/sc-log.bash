@@ -43,7 +43,7 @@ _sc_log() {
 		esac
 		;;
 	read)
-		options='--from --to --since --until --last -n --count -f --follow --where --payload --times -v --verbose -q --quiet --json --options-file -h --help --version'
+		options='--from --to --since --until --last -n --count -f --follow --where -A --archive --payload --times -v --verbose -q --quiet --json --options-file -h --help --version'
 		paths=1
 		case $prev in
 		--from) kind=words words='earliest' ;;
@@ -53,6 +53,7 @@ _sc_log() {
 		--last) kind=none ;;
 		-n | --count) kind=none ;;
 		--where) kind=none ;;
+		-A | --archive) kind=none ;;
 		--options-file) kind=files ;;
 		esac
 		;;
@@ -95,6 +96,16 @@ _sc_log() {
 		--options-file) kind=files ;;
 		esac
 		;;
+	restore)
+		options='-A --archive --keep-local --partial --jump -v --verbose -q --quiet --json --options-file -h --help --version'
+		paths=1
+		case $prev in
+		-A | --archive) kind=none ;;
+		--keep-local) kind=none ;;
+		--jump) kind=none ;;
+		--options-file) kind=files ;;
+		esac
+		;;
 	reindex)
 		options='-v --verbose -q --quiet --json --options-file -h --help --version'
 		paths=1
@@ -104,7 +115,7 @@ _sc_log() {
 		;;
 	*)
 		options='-v --verbose -q --quiet --json --options-file -h --help --version'
-		verbs='help create append read info verify trim migrate source reindex'
+		verbs='help create append read info verify trim migrate source restore reindex'
 		case $prev in
 		--options-file) kind=files ;;
 		esac

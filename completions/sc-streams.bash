@@ -22,7 +22,7 @@ _sc_streams() {
 	done
 	case $verb in
 	serve)
-		options='-l --listen --ready-fd --prefix --cert --key --client-ca -T --token-file --cors --log --long-poll --sse --private-cache --trust-forwarded --max-body --max-held --max-read --max-path --max-clients --max-per-address --head-timeout --idle-timeout --grace -v --verbose -q --quiet --json --options-file -h --help --version'
+		options='-l --listen --ready-fd --prefix --cert --key --client-ca -T --token-file --cors --log --long-poll --sse --private-cache --trust-forwarded --subscriptions --webhook-ca --webhook-timeout --max-subscriptions --max-links --max-body --max-held --max-read --max-path --max-clients --max-per-address --head-timeout --idle-timeout --grace -v --verbose -q --quiet --json --options-file -h --help --version'
 		paths=1
 		case $prev in
 		-l | --listen) kind=none ;;
@@ -36,6 +36,10 @@ _sc_streams() {
 		--log) kind=none ;;
 		--long-poll) kind=none ;;
 		--sse) kind=none ;;
+		--webhook-ca) kind=files ;;
+		--webhook-timeout) kind=none ;;
+		--max-subscriptions) kind=none ;;
+		--max-links) kind=none ;;
 		--max-body) kind=none ;;
 		--max-held) kind=none ;;
 		--max-read) kind=none ;;
@@ -77,7 +81,7 @@ _sc_streams() {
 		esac
 		;;
 	*)
-		options='-l --listen --ready-fd --prefix --cert --key --client-ca -T --token-file --cors --log --long-poll --sse --private-cache --trust-forwarded --max-body --max-held --max-read --max-path --max-clients --max-per-address --head-timeout --idle-timeout --grace -v --verbose -q --quiet --json --options-file -h --help --version'
+		options='-l --listen --ready-fd --prefix --cert --key --client-ca -T --token-file --cors --log --long-poll --sse --private-cache --trust-forwarded --subscriptions --webhook-ca --webhook-timeout --max-subscriptions --max-links --max-body --max-held --max-read --max-path --max-clients --max-per-address --head-timeout --idle-timeout --grace -v --verbose -q --quiet --json --options-file -h --help --version'
 		verbs='help serve ls trim seal verify'
 		paths=1
 		case $prev in
@@ -92,6 +96,10 @@ _sc_streams() {
 		--log) kind=none ;;
 		--long-poll) kind=none ;;
 		--sse) kind=none ;;
+		--webhook-ca) kind=files ;;
+		--webhook-timeout) kind=none ;;
+		--max-subscriptions) kind=none ;;
+		--max-links) kind=none ;;
 		--max-body) kind=none ;;
 		--max-held) kind=none ;;
 		--max-read) kind=none ;;

@@ -27,7 +27,7 @@ declare -A may=(
 	[wire]='base json'
 	[cast]='base json log wire'
 	[serve]='base json log net wire cast'
-	[client]='base json log net wire'
+	[client]='base json store log net wire'
 	[msg]='base json kv net'
 )
 # Foreign headers, and the one room that may see each.

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "log/reader.h"
 #include "sc-log.h"
 
 #define SCHEMA_MAX (4u << 20)
@@ -52,6 +53,7 @@ const struct sc_opt verify_options[] = {
 	  .kind = SC_OPT_OFFSET,
 	  .arg = "N",
 	  .into = offsetof(struct verify_opts, to),
+	  .seen = offsetof(struct verify_opts, to_given),
 	  .help = "end after offset N" },
 	{ .name = NULL },
 };
@@ -246,12 +248,34 @@ int run_info(const void *given, char *const *operands, struct sc_err *err)
 	return rc;
 }
 
+/* A range that is not there is no range that is good. */
+static int check_range(const struct verify_opts *o, const char *path, struct sc_err *err)
+{
+	struct sc_reader *reader = NULL;
+	struct sc_log *log = NULL;
+	int rc;
+
+	if (o->to_given && o->to < (o->from ? o->from : 1))
+		return sc_err_set(err, SC_E_USAGE, "cannot verify", "--to is before %s",
+				  o->from ? "--from" : "the first offset, 1");
+	if (!o->from)
+		return 0;
+	rc = sc_log_open(path, SC_LOG_READ, &log, err);
+	if (rc == 0)
+		rc = sc_reader_open(log, o->from, &reader, err);
+	sc_reader_close(reader);
+	sc_log_close(log);
+	return rc == SC_E_REFUSED ? rc : 0; /* the proof has better words for all else */
+}
+
 int run_verify(const void *given, char *const *operands, struct sc_err *err)
 {
 	const struct verify_opts *o = given;
 	struct sc_log_proof p;
-	int rc = sc_log_verify(operands[0], o->from, o->to, &p, err);
+	int rc = check_range(o, operands[0], err);
 
+	if (rc == 0)
+		rc = sc_log_verify(operands[0], o->from, o->to, &p, err);
 	if (rc < 0)
 		return rc;
 	if (p.orphans)

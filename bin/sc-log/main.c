@@ -18,6 +18,8 @@ static const struct sc_verb verbs[] = {
 	  sizeof(struct migrate_opts), run_migrate },
 	{ "source", "LOG NAME", 2, 2, "print the last offset that came from a source",
 	  plain_options, sizeof(struct plain_opts), run_source },
+	{ "restore", "LOG", 1, 1, "make a log anew from its archive, when its machine is lost",
+	  restore_options, sizeof(struct restore_opts), run_restore },
 	{ "reindex", "LOG", 1, 1, "build the index anew from the journals", plain_options,
 	  sizeof(struct plain_opts), run_reindex },
 };
@@ -36,10 +38,12 @@ static const struct sc_example examples[] = {
 	{ "Say what another schema would change, then change it, while others append",
 	  "sc-log migrate data/trades --schema new.json --dry-run && sc-log migrate data/trades "
 	  "--schema new.json" },
+	{ "Its machine is lost: make it anew from the archive that sc-seal --ship wrote",
+	  "sc-log restore data/trades --archive s3://bucket/prod" },
 	{ NULL, NULL },
 };
 
-static const int statuses[] = { 1, 65, 66, 70, 73, 74, 75, 77, 78, 79, 0 };
+static const int statuses[] = { 1, 65, 66, 69, 70, 73, 74, 75, 76, 77, 78, 79, 80, 0 };
 
 static const struct sc_program program = {
 	.name = "sc-log",

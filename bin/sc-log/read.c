@@ -8,7 +8,7 @@
 #include "json/jq.h"
 #include "json/line.h"
 #include "log/follow.h"
-#include "log/reader.h"
+#include "log/history.h"
 #include "sc-log.h"
 
 #define BUFFER (256u << 10)
@@ -45,6 +45,12 @@ const struct sc_opt read_options[] = {
 	  .into = INTO(where),
 	  .help = "print only rows for whose message this jq program gives something else than "
 		  "false or null" },
+	{ .name = "archive",
+	  .letter = 'A',
+	  .kind = SC_OPT_TEXT,
+	  .arg = "URL",
+	  .into = INTO(archive),
+	  .help = "read rows that LOG has no longer from its archive, file://, s3:// or https://" },
 	SC_OPT_GROUP("How they are printed"),
 	{ .name = "payload",
 	  .kind = SC_OPT_FLAG,
@@ -185,14 +191,14 @@ static int wait_more(struct sc_follow *follow, int stop_fd, struct sc_err *err)
 	return 0;
 }
 
-static int print_all(struct printer *p, struct sc_reader *reader, struct sc_follow *follow,
+static int print_all(struct printer *p, struct sc_history *history, struct sc_follow *follow,
 		     int stop_fd, struct sc_err *err)
 {
 	struct sc_run run;
 	int rc = 0;
 
-	while (rc == 0 && !p->done && !stop_signal() && sc_reader_offset(reader) < p->end) {
-		int got = sc_reader_next(reader, 0, &run, err);
+	while (rc == 0 && !p->done && !stop_signal() && sc_history_offset(history) < p->end) {
+		int got = sc_history_next(history, 0, &run, err);
 
 		if (got < 0)
 			rc = got;
@@ -216,8 +222,15 @@ static int print_all(struct printer *p, struct sc_reader *reader, struct sc_foll
 	return rc;
 }
 
-static int check(const struct read_opts *o, struct sc_err *err)
+static int check(const struct read_opts *o, const char *path, struct sc_err *err)
 {
+	if (sc_store_is_url(path)) {
+		sc_err_set(err, SC_E_USAGE, "cannot read", "'%s' is not the path of a log", path);
+		return sc_err_next(err, "print an archive with: sc-catchup %s", path);
+	}
+	if (o->archive && !sc_store_is_url(o->archive))
+		return sc_err_set(err, SC_E_USAGE, "cannot read", "--archive '%s' is no URL",
+				  o->archive);
 	if (o->payload && o->times)
 		return sc_err_set(err, SC_E_USAGE, "cannot read",
 				  "--payload and --times exclude each other");
@@ -232,22 +245,25 @@ static int check(const struct read_opts *o, struct sc_err *err)
 	return 0;
 }
 
+static bool stopped(void *arg)
+{
+	(void)arg;
+	return stop_signal() != 0;
+}
+
 /* The follower is opened before the range is taken: no commit falls between. */
-static int open_all(const struct read_opts *o, const char *path, struct sc_log **log,
-		    struct sc_follow **follow, struct sc_reader **reader, struct printer *p,
-		    struct sc_err *err)
+static int open_all(const struct read_opts *o, struct sc_history *history,
+		    struct sc_follow **follow, struct printer *p, struct sc_err *err)
 {
 	uint64_t from;
-	int rc = sc_log_open(path, SC_LOG_READ, log, err);
+	int rc = o->follow ? sc_follow_open(sc_history_log(history), follow, err) : 0;
 
-	if (rc == 0 && o->follow)
-		rc = sc_follow_open(*log, follow, err);
 	if (rc == 0)
-		rc = sc_range_resolve(&o->range, *log, o->follow, &from, &p->end, err);
+		rc = sc_history_range(history, &o->range, o->follow, &from, &p->end, err);
 	if (rc == 0 && o->last)
-		rc = sc_range_last(*log, (uint64_t)o->last, &from, err);
+		rc = sc_history_last(history, (uint64_t)o->last, &from, err);
 	if (rc == 0)
-		rc = sc_reader_open(*log, from, reader, err);
+		rc = sc_history_begin(history, from, p->end, err);
 	if (rc == 0 && o->where)
 		rc = sc_jq_compile(o->where, &p->jq, err);
 	return rc;
@@ -256,25 +272,27 @@ static int open_all(const struct read_opts *o, const char *path, struct sc_log *
 int run_read(const void *given, char *const *operands, struct sc_err *err)
 {
 	const struct read_opts *o = given;
+	const struct sc_store_settings settings = { .stop = stopped };
 	struct printer p = { .o = o, .left = o->count ? (uint64_t)o->count : UINT64_MAX };
-	struct sc_log *log = NULL;
+	struct sc_history *history = NULL;
 	struct sc_follow *follow = NULL;
-	struct sc_reader *reader = NULL;
-	int rc = check(o, err), stop_fd = -1;
+	int rc = check(o, operands[0], err), stop_fd = -1;
 
 	sc_bytes_init(&p.out, BUFFER_MAX);
 	if (rc == 0)
 		rc = stop_fd = stop_begin(err);
 	if (rc >= 0)
-		rc = open_all(o, operands[0], &log, &follow, &reader, &p, err);
+		rc = sc_history_open(operands[0], o->archive ? o->archive : SC_HISTORY_NONE,
+				     &settings, &history, err);
 	if (rc == 0)
-		rc = print_all(&p, reader, follow, stop_fd, err);
-	if (rc == 0 && stop_signal())
+		rc = open_all(o, history, &follow, &p, err);
+	if (rc == 0)
+		rc = print_all(&p, history, follow, stop_fd, err);
+	if (stop_signal() && (rc == 0 || rc == SC_E_TIMEOUT))
 		rc = 128 + stop_signal();
 	sc_jq_free(p.jq);
 	sc_bytes_done(&p.out);
-	sc_reader_close(reader);
 	sc_follow_close(follow);
-	sc_log_close(log);
+	sc_history_close(history);
 	return rc;
 }

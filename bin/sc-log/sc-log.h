@@ -30,12 +30,23 @@ struct read_opts {
 	struct sc_range range;
 	int64_t last, count;
 	bool follow, payload, times;
-	const char *where;
+	const char *where, *archive;
 };
-struct verify_opts { struct sc_common common; uint64_t from, to; };
+struct verify_opts { struct sc_common common; uint64_t from, to; bool to_given; };
 struct trim_opts { struct sc_common common; uint64_t before; bool before_given; };
 struct migrate_opts { struct sc_common common; const char *schema; bool dry_run; };
 struct plain_opts { struct sc_common common; };
+
+/* restore.c */
+extern const struct sc_opt restore_options[];
+struct restore_opts {
+	struct sc_common common;
+	const char *archive;
+	struct sc_opt_list keep_local;
+	uint64_t jump;
+	bool partial;
+};
+int run_restore(const void *given, char *const *operands, struct sc_err *err);
 
 int run_create(const void *given, char *const *operands, struct sc_err *err);
 int run_append(const void *given, char *const *operands, struct sc_err *err);

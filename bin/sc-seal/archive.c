@@ -1,4 +1,7 @@
-/* archive.c: what was sealed goes into the archive; what is not to be kept there goes from it. */
+/* archive.c: what was sealed goes into the archive; what is not to be kept there goes from it; what
+ * is not sealed yet is shipped. */
+#include "base/clock.h"
+#include "base/say.h"
 #include "sc-seal.h"
 
 static void on_step(void *arg, const struct sc_archive_step *step)
@@ -8,7 +11,8 @@ static void on_step(void *arg, const struct sc_archive_step *step)
 				     .file_bytes = step->file_bytes };
 	static const int acts[] = { [SC_ARCHIVE_UPLOADED] = ACT_UPLOADED,
 				    [SC_ARCHIVE_FOUND] = ACT_FOUND,
-				    [SC_ARCHIVE_REMOVED] = ACT_EXPIRED };
+				    [SC_ARCHIVE_REMOVED] = ACT_EXPIRED,
+				    [SC_ARCHIVE_SHIPPED] = ACT_SHIPPED };
 
 	struct round *r = arg;
 
@@ -26,6 +30,7 @@ static bool on_progress(void *arg, uint64_t done, uint64_t total)
 	struct round *r = arg;
 
 	sc_progress_show(r->progress, done, total);
+	ship_between(r);
 	return !stop_signal();
 }
 
@@ -51,30 +56,112 @@ static void foresee(struct round *r)
 	}
 }
 
-int archive_run(struct round *r, struct sc_err *err)
+int archive_open(struct round *r, struct sc_err *err)
 {
 	static const struct sc_store_settings settings = { .stop = stopped };
+	struct target *t = r->target;
+	int rc;
+
+	if (!r->o->archive || t->archive)
+		return 0;
+	if (r->o->take_over && !r->o->dry_run && !t->seized) {
+		rc = sc_archive_seize(t->log, r->o->archive, &settings, &t->archive, err);
+		t->seized = rc == 0;
+		return rc;
+	}
+	return sc_archive_open_log(t->log, r->o->archive, &settings, r->o->dry_run, &t->archive,
+				   err);
+}
+
+int archive_run(struct round *r, struct sc_err *err)
+{
 	struct sc_archive_options options = {
 		.arg = r, .step = on_step, .progress = on_progress, .now_us = r->now_us
 	};
 	struct sc_keep keep = { .age_us = r->keep_archive->age_us,
 				.bytes = r->keep_archive->bytes };
 	struct target *t = r->target;
-	int rc = 0;
+	int rc;
 
 	if (!r->o->archive)
 		return 0;
 	sc_progress_begin(r->progress, "archive");
-	if (!t->archive)
-		rc = sc_archive_open_log(t->log, r->o->archive, &settings, r->o->dry_run,
-					 &t->archive, err);
+	rc = archive_open(r, err);
 	if (rc == 0)
 		rc = sc_archive_push(t->archive, &options, err);
 	if (rc == 0 && r->o->dry_run)
 		foresee(r);
 	if (rc == 0 && (keep.age_us || keep.bytes) && !stop_signal())
 		rc = sc_archive_keep(t->archive, &keep, &options, err);
+	if (rc == 0 && !stop_signal())
+		rc = ship_run(r, true, err);
 	return rc == SC_E_TIMEOUT && stop_signal() ? 0 : rc;
+}
+
+static void on_ship(void *arg, const struct sc_archive_step *step)
+{
+	struct round *r = arg;
+	struct ships *ships = &r->target->ships;
+	struct done d = { .act = ACT_SHIPPED,
+			  .segment = { .first = step->first,
+				       .last = step->last,
+				       .file_bytes = step->file_bytes } };
+
+	if (r->o->dry_run) {
+		for (size_t i = 0; i < r->count; i++)
+			if (r->done[i].act == SC_SEAL_SEALED &&
+			    r->done[i].segment.next > d.segment.first)
+				d.segment.first = r->done[i].segment.next;
+		if (d.segment.first <= d.segment.last)
+			round_note(r, ACT_SHIPPED, &d.segment, 1, NULL);
+	}
+	if (d.segment.first > d.segment.last)
+		return;
+	ships->first = ships->objects ? ships->first : d.segment.first;
+	ships->last = step->last;
+	ships->bytes += step->file_bytes;
+	ships->objects++;
+	report_say(r, &d);
+}
+
+static bool on_ship_progress(void *arg, uint64_t done, uint64_t total)
+{
+	(void)arg;
+	(void)done;
+	(void)total;
+	return !stop_signal();
+}
+
+int ship_run(struct round *r, bool now, struct sc_err *err)
+{
+	struct sc_archive_options options = { .arg = r,
+					      .step = on_ship,
+					      .progress = on_ship_progress };
+	struct target *t = r->target;
+	int64_t now_us = sc_mono_us();
+
+	if (!r->o->ship_given || !t->archive)
+		return 0;
+	if (!now && now_us - t->shipped_us < r->o->ship_ms * 1000)
+		return 0;
+	t->shipped_us = now_us;
+	return sc_archive_ship(t->archive, &options, err);
+}
+
+void ship_between(struct round *r)
+{
+	bool now = r->unsealed;
+	struct sc_err err;
+	char line[1200];
+
+	if (!r->o->watch || r->o->dry_run || stop_signal())
+		return;
+	r->unsealed = false;
+	sc_err_clear(&err);
+	if (ship_run(r, now, &err) == 0 || stop_signal())
+		return;
+	sc_err_line(&err, line, sizeof(line));
+	sc_say(SC_WARNING, "%s; tried again", line); /* said once a minute at most */
 }
 
 size_t archive_allows(const struct round *r, const struct sc_sealed *items, size_t count)

@@ -72,6 +72,20 @@ static const struct sc_opt options[] = {
 	  .arg = "DUR|SIZE",
 	  .into = INTO(keep_archive),
 	  .help = "remove segments from the archive that are older, or beyond this size" },
+	{ .name = "ship",
+	  .kind = SC_OPT_DURATION,
+	  .arg = "DUR",
+	  .bare = "2s",
+	  .into = INTO(ship_ms),
+	  .seen = INTO(ship_given),
+	  .min = 50,
+	  .max = 86400000,
+	  .help = "put rows that are not sealed yet there too: with --watch, so often" },
+	{ .name = "take-over",
+	  .kind = SC_OPT_FLAG,
+	  .into = INTO(take_over),
+	  .help = "this log writes the archive from now on, whoever did; its rows are compared "
+		  "before" },
 	SC_OPT_GROUP("How it runs"),
 	{ .name = "watch",
 	  .kind = SC_OPT_FLAG,
@@ -200,6 +214,31 @@ static void say_failed(const struct sc_err *err)
 	       line); /* said once a minute at most */
 }
 
+/* Until the next round, and meanwhile what is new is shipped. True: a round was asked for. */
+static bool wait_round(struct work *w)
+{
+	int64_t end_us = sc_mono_us() + w->o->interval_ms * 1000, left_ms, wait_ms;
+	bool asked = false;
+
+	if (!w->o->ship_given)
+		return stop_wait(w->o->interval_ms);
+	while (!asked && !stop_signal() && (left_ms = (end_us - sc_mono_us()) / 1000) > 0) {
+		wait_ms = left_ms;
+		for (size_t i = 0; i < w->count; i++) {
+			struct target *t = &w->targets[i];
+			struct round r = { .o = w->o, .target = t, .progress = &w->progress };
+			int64_t due_ms;
+
+			ship_between(&r);
+			due_ms = w->o->ship_ms - (sc_mono_us() - t->shipped_us) / 1000;
+			if (t->archive && due_ms < wait_ms)
+				wait_ms = due_ms;
+		}
+		asked = stop_wait(wait_ms > 0 ? wait_ms : 1);
+	}
+	return asked;
+}
+
 /* Rounds until a signal. What cannot be opened at the start is a mistake of whoever started it;
  * what fails later passes. */
 static int watch(struct work *w, struct sc_err *err)
@@ -224,7 +263,7 @@ static int watch(struct work *w, struct sc_err *err)
 			say_failed(err);
 			target_close(&w->targets[i]);
 		}
-		force = stop_wait(w->o->interval_ms);
+		force = wait_round(w);
 	}
 	return 0; /* a signal is how it ends */
 }
@@ -234,6 +273,9 @@ static int check(const struct opts *o, struct sc_err *err)
 	if (o->watch && o->dry_run)
 		return sc_err_set(err, SC_E_USAGE, "cannot watch",
 				  "--watch and --dry-run exclude each other");
+	if ((o->ship_given || o->take_over) && !o->archive)
+		return sc_err_set(err, SC_E_USAGE, "cannot archive", "--%s needs --archive",
+				  o->ship_given ? "ship" : "take-over");
 	if (o->keep_archive.count && !o->archive)
 		return sc_err_set(err, SC_E_USAGE, "cannot archive",
 				  "--keep-archive needs --archive");
@@ -299,6 +341,8 @@ static const struct sc_example examples[] = {
 	  "sc-seal --force data/trades && zstdcat data/trades/sealed/*.zst | jq -c '.[1]'" },
 	{ "keep a week here and everything in a bucket",
 	  "sc-seal data/trades --archive s3://bucket/prod --keep-local 7d" },
+	{ "as a service that loses two seconds at most when this machine is lost",
+	  "sc-seal --watch --ship 2s data/trades --archive s3://bucket/prod --keep-local 7d" },
 	{ "as a service: a week, but never over 10 GiB",
 	  "sc-seal --watch --keep-local 7d --keep-local 10G data/trades" },
 	{ NULL, NULL },

@@ -53,6 +53,15 @@ static void words(const struct round *r, const struct done *d, char text[WORDS_M
 		snprintf(text, WORDS_MAX, "%s%s segment %llu-%llu from the archive", would,
 			 r->o->dry_run ? "remove" : "removed", (ull)s->first, (ull)s->last);
 		break;
+	case ACT_SHIPPED:
+		if (r->o->dry_run)
+			snprintf(text, WORDS_MAX, "would ship rows %llu to %llu to the archive",
+				 (ull)s->first, (ull)s->last);
+		else
+			snprintf(text, WORDS_MAX,
+				 "shipped rows %llu to %llu to the archive (%llu bytes)",
+				 (ull)s->first, (ull)s->last, (ull)s->file_bytes);
+		break;
 	}
 }
 
@@ -175,6 +184,21 @@ static void put_unsealed(const struct round *r, struct sc_bytes *b)
 				       : "neither as large nor as old as asked for");
 }
 
+/* Since it was told last: objects of rows that were in no segment. */
+static void put_shipped(const struct round *r, struct sc_bytes *b)
+{
+	struct ships *s = &r->target->ships;
+
+	if (s->objects)
+		sc_bytes_putf(b,
+			      ",\"shipped\":{\"objects\":%llu,\"first\":%llu,\"last\":%llu,"
+			      "\"bytes\":%llu}",
+			      (ull)s->objects, (ull)s->first, (ull)s->last, (ull)s->bytes);
+	else
+		sc_bytes_puts(b, ",\"shipped\":null");
+	*s = (struct ships){ .objects = 0 };
+}
+
 static void put_json(const struct round *r, const struct sc_err *err, struct sc_bytes *b)
 {
 	char text[2048];
@@ -192,6 +216,7 @@ static void put_json(const struct round *r, const struct sc_err *err, struct sc_
 		put_archived(r, ACT_UPLOADED, "uploaded", b);
 		put_archived(r, ACT_FOUND, "verified", b);
 		put_archived(r, ACT_EXPIRED, "expired", b);
+		put_shipped(r, b);
 	}
 	if (r->target->log) {
 		put_kept(r, b);
@@ -209,7 +234,7 @@ static void put_json(const struct round *r, const struct sc_err *err, struct sc_
 /* A round that changed nothing is not told. */
 static bool is_told(const struct round *r, const struct sc_err *err)
 {
-	return !r->o->watch || r->count || r->leftovers || err;
+	return !r->o->watch || r->count || r->leftovers || r->target->ships.objects || err;
 }
 
 int report_print(const struct round *r, const struct sc_err *err, struct sc_err *ret_err)

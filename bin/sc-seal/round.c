@@ -51,6 +51,9 @@ static bool on_progress(void *arg, uint64_t done, uint64_t total)
 	struct round *r = arg;
 
 	sc_progress_show(r->progress, done, total);
+	/* before the first journal goes, what is in it must be there: else the archive has a hole
+	 * until its segment is */
+	ship_between(r);
 	return !stop_signal();
 }
 
@@ -201,11 +204,15 @@ int round_run(struct round *r, struct sc_err *err)
 	int rc = 0;
 
 	sc_err_clear(&now);
+	if (r->o->ship_given && r->o->watch)
+		archive_open(r, NULL); /* what is wrong is told when its turn comes */
 	sc_progress_begin(r->progress, "compact");
 	rc = keep_first(rc, sc_seal_compact(seal, &options, &now), err, &now);
 	sc_progress_begin(r->progress, "seal");
+	r->unsealed = true;
 	if (!stop_signal())
 		rc = keep_first(rc, sc_seal_run(seal, &options, &now), err, &now);
+	r->unsealed = false;
 	sc_progress_clear(r->progress);
 	if (!stop_signal())
 		rc = keep_first(rc, archive_run(r, &now), err, &now);

@@ -20,9 +20,9 @@
 
 struct opts {
 	struct sc_common common;
-	bool force, compact, dry_run, watch, age_given;
+	bool force, compact, dry_run, watch, age_given, ship_given, take_over;
 	uint64_t target;
-	int64_t keep_rows, age_ms, interval_ms, level;
+	int64_t keep_rows, age_ms, interval_ms, level, ship_ms;
 	struct sc_opt_list keep_local, keep_archive;
 	const char *archive;
 };
@@ -48,6 +48,9 @@ struct target {
 	struct sc_seal *seal;
 	struct sc_archive *archive; /* NULL: none was asked for, or it cannot be opened */
 	uint64_t leftovers;       /* that an earlier round told */
+	int64_t shipped_us;       /* when it was shipped last, on the clock that never goes back */
+	struct ships { uint64_t objects, bytes, first, last; } ships; /* not told yet */
+	bool seized;              /* taken over as it was asked: once */
 	dev_t device;             /* of its log.json when it was opened */
 	ino_t inode;
 };
@@ -55,7 +58,7 @@ int target_open(struct target *t, bool dry, struct sc_err *err);
 void target_close(struct target *t);
 
 /* What was done to one log at one time: an sc_seal_act, or to its archive. */
-enum { ACT_UPLOADED = SC_SEAL_REMOVED + 1, ACT_FOUND, ACT_EXPIRED };
+enum { ACT_UPLOADED = SC_SEAL_REMOVED + 1, ACT_FOUND, ACT_EXPIRED, ACT_SHIPPED };
 struct done {
 	int act;
 	struct sc_sealed segment;
@@ -73,6 +76,7 @@ struct round {
 	struct done *done;
 	size_t count, cap;
 	bool short_of_memory;     /* a step could not be noted */
+	bool unsealed;            /* of this round nothing is sealed yet: what it seals is shipped before */
 	struct sc_sealed *held;   /* the segments that there are then: in a dry run as they would be */
 	size_t held_count;
 	struct sc_log_state state; /* afterwards */
@@ -90,6 +94,12 @@ void round_note(struct round *r, int act, const struct sc_sealed *segment, uint6
 
 /* archive.c: what was sealed into the archive, and out of it what is not to be kept there. */
 int archive_run(struct round *r, struct sc_err *err);
+/* Opened when it is not; 0 also when none was asked for. */
+int archive_open(struct round *r, struct sc_err *err);
+/* What is in journals, when it is asked for and due, or NOW. */
+int ship_run(struct round *r, bool now, struct sc_err *err);
+/* In the middle of other work: an error is told, and what was not shipped is by the next one. */
+void ship_between(struct round *r);
 /* How many of the first COUNT segments may go, for all that the archive is asked to have. */
 size_t archive_allows(const struct round *r, const struct sc_sealed *items, size_t count);
 

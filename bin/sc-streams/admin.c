@@ -198,8 +198,16 @@ int run_verify(const void *given, char *const *operands, struct sc_err *err)
 		return rc;
 	if (o->common.json)
 		printf("{\"streams\":%" PRIu64 ",\"gone\":%" PRIu64 ",\"messages\":%" PRIu64
-		       ",\"bytes\":%" PRIu64 ",\"producers\":%" PRIu64 ",\"faults\":%" PRIu64 "}\n",
-		       v.streams, v.gone, v.messages, v.bytes, v.producers, v.faults);
+		       ",\"bytes\":%" PRIu64 ",\"producers\":%" PRIu64 ",\"subscriptions\":%" PRIu64
+		       ",\"links\":%" PRIu64 ",\"faults\":%" PRIu64 "}\n",
+		       v.streams, v.gone, v.messages, v.bytes, v.producers, v.subs, v.links,
+		       v.faults);
+	else if (v.subs)
+		printf("%" PRIu64 " streams (%" PRIu64 " gone), %" PRIu64 " messages, %" PRIu64
+		       " bytes, %" PRIu64 " producers, %" PRIu64 " subscriptions (%" PRIu64
+		       " links): %s\n",
+		       v.streams, v.gone, v.messages, v.bytes, v.producers, v.subs, v.links,
+		       v.faults ? "NOT in order" : "in order");
 	else
 		printf("%" PRIu64 " streams (%" PRIu64 " gone), %" PRIu64 " messages, %" PRIu64
 		       " bytes, %" PRIu64 " producers: %s\n",

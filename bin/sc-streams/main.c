@@ -24,6 +24,8 @@ static const struct sc_example examples[] = {
 	  "data/streams" },
 	{ "A log of sc-log beside the streams, to read only",
 	  "sc-streams --log trades=data/trades data/streams" },
+	{ "Webhooks and pull-wake: subscriptions below /v1/stream/__ds/",
+	  "sc-streams --subscriptions data/streams" },
 	{ "What is there, while a server runs", "sc-streams ls data/streams /v1/stream/chat/" },
 	{ "Check every message", "sc-streams verify data/streams" },
 	{ NULL, NULL },

@@ -94,6 +94,40 @@ const struct sc_opt serve_options[] = {
 	  .into = offsetof(struct serve_opts, trust_forwarded),
 	  .help = "take scheme and host of a Location from X-Forwarded-Proto and "
 		  "X-Forwarded-Host" },
+	SC_OPT_GROUP("Subscriptions"),
+	{ .name = "subscriptions",
+	  .kind = SC_OPT_FLAG,
+	  .into = offsetof(struct serve_opts, subscriptions),
+	  .help = "serve subscriptions under PREFIX__ds/, and deliver to their webhooks" },
+	{ .name = "webhook-ca",
+	  .kind = SC_OPT_FILE,
+	  .arg = "FILE",
+	  .into = offsetof(struct serve_opts, webhook_ca),
+	  .help = "trust only certificates of webhooks that are signed by one of these" },
+	{ .name = "webhook-timeout",
+	  .kind = SC_OPT_DURATION,
+	  .arg = "DUR",
+	  .into = offsetof(struct serve_opts, webhook_ms),
+	  .standard = "30s",
+	  .min = 1,
+	  .max = 600000,
+	  .help = "how long a webhook may take to answer" },
+	{ .name = "max-subscriptions",
+	  .kind = SC_OPT_NUMBER,
+	  .arg = "N",
+	  .into = offsetof(struct serve_opts, max_subscriptions),
+	  .standard = "10000",
+	  .min = 1,
+	  .max = 1000000,
+	  .help = "most subscriptions" },
+	{ .name = "max-links",
+	  .kind = SC_OPT_NUMBER,
+	  .arg = "N",
+	  .into = offsetof(struct serve_opts, max_links),
+	  .standard = "100000",
+	  .min = 1,
+	  .max = 10000000,
+	  .help = "most streams of one subscription" },
 	SC_OPT_GROUP("Limits"),
 	{ .name = "max-body",
 	  .kind = SC_OPT_SIZE,
@@ -203,6 +237,9 @@ static void fill(const struct serve_opts *o, struct sc_ds_http_options *s)
 		.access_log = sc_says(SC_INFO),
 		.logs = o->logs.items,
 		.log_count = o->logs.count,
+		.subscriptions = o->subscriptions,
+		.webhook_ca = o->webhook_ca,
+		.webhook_ms = o->webhook_ms,
 		.long_poll_ms = o->long_poll_ms,
 		.sse_ms = o->sse_ms,
 		.head_ms = o->head_ms,
@@ -263,7 +300,12 @@ static void on_trouble(void *arg, const struct sc_err *err)
 int run_serve(const void *given, char *const *operands, struct sc_err *err)
 {
 	const struct serve_opts *o = given;
-	struct sc_ds_settings settings = { .read_bytes = o->max_read, .trouble = on_trouble };
+	struct sc_ds_settings settings = {
+		.read_bytes = o->max_read,
+		.subs_max = (unsigned)o->max_subscriptions,
+		.links_max = (unsigned)o->max_links,
+		.trouble = on_trouble,
+	};
 	struct sc_ds_http_options s;
 	struct sc_ds *ds = NULL;
 	sigset_t signals;

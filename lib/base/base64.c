@@ -89,3 +89,60 @@ int sc_base64_get(struct sc_bytes *out, struct sc_span text)
 	}
 	return 0;
 }
+
+int sc_base64url_put(struct sc_bytes *out, struct sc_span data)
+{
+	size_t start = out->len;
+	int rc = sc_base64_put(out, data);
+
+	while (rc == 0 && out->len > start && out->data[out->len - 1] == '=')
+		out->len--;
+	for (size_t i = start; i < out->len; i++) {
+		if (out->data[i] == '+')
+			out->data[i] = '-';
+		else if (out->data[i] == '/')
+			out->data[i] = '_';
+	}
+	return rc;
+}
+
+/* The letter of the standard alphabet, or '=' for one of neither. */
+static char plain_letter(char c)
+{
+	if (c == '-')
+		return '+';
+	if (c == '_')
+		return '/';
+	return c == '+' || c == '/' ? '=' : c;
+}
+
+int sc_base64url_get(struct sc_bytes *out, struct sc_span text)
+{
+	size_t start = out->len;
+
+	if (text.len % 4 == 1)
+		return SC_E_DATA;
+	for (size_t i = 0; i < text.len; i += 4) {
+		size_t left = text.len - i < 4 ? text.len - i : 4;
+		char group[4] = { '=', '=', '=', '=' };
+		unsigned char bytes[3];
+		int count;
+
+		for (size_t k = 0; k < left; k++) {
+			group[k] = plain_letter(text.data[i + k]);
+			if (group[k] == '=')
+				goto bad;
+		}
+		count = decode_group(group, bytes);
+		if (count < 0)
+			goto bad;
+		if (sc_bytes_put(out, bytes, (size_t)count) < 0) {
+			out->len = start;
+			return SC_E_NOMEM;
+		}
+	}
+	return 0;
+bad:
+	out->len = start;
+	return SC_E_DATA;
+}

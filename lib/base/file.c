@@ -19,13 +19,14 @@ enum call {
 	CALL_FDATASYNC,
 	CALL_FSYNC,
 	CALL_RENAME,
+	CALL_LINK,
 	CALL_UNLINK,
 	CALL_MALLOC,
 	CALLS
 };
 
 static const char *const call_names[CALLS] = { "write",  "pwrite", "fdatasync", "fsync",
-					       "rename", "unlink", "malloc" };
+					       "rename", "link",   "unlink",    "malloc" };
 static const struct {
 	const char *name;
 	int value;
@@ -132,6 +133,11 @@ int sc_sys_fsync(int fd)
 int sc_sys_rename(const char *from, const char *to)
 {
 	return fails(CALL_RENAME) ? -1 : rename(from, to);
+}
+
+int sc_sys_link(const char *from, const char *to)
+{
+	return fails(CALL_LINK) ? -1 : link(from, to);
 }
 
 int sc_sys_unlink(const char *path)

@@ -57,6 +57,7 @@ ssize_t sc_sys_pwrite(int fd, const void *data, size_t len, off_t at);
 int sc_sys_fdatasync(int fd);
 int sc_sys_fsync(int fd);
 int sc_sys_rename(const char *from, const char *to);
+int sc_sys_link(const char *from, const char *to);
 int sc_sys_unlink(const char *path);
 void *sc_malloc(size_t size);
 void *sc_calloc(size_t count, size_t size);

@@ -19,13 +19,14 @@ static const struct {
 	char letter;
 	const char *name;
 } letters[] = {
-	{ 'A', "archive" }, { 'a', "after" },   { 'C', "catch-up" },   { 'c', "cursor" },
-	{ 'd', "dry-run" }, { 'e', "exec" },    { 'F', "filter" },     { 'f', "follow" },
-	{ 'H', "header" },  { 'h', "help" },    { 'i', "idle" },       { 'k', "insecure" },
-	{ 'l', "listen" },  { 'm', "map" },     { 'N', "last" },       { 'n', "count" },
-	{ 'o', "offset" },  { 'p', "payload" }, { 'q', "quiet" },      { 'r', "raw" },
-	{ 'S', "since" },   { 's', "send" },    { 'T', "token-file" }, { 't', "times" },
-	{ 'U', "until" },   { 'v', "verbose" }, { 'w', "where" },      { 'z', "compress" },
+	{ 'A', "archive" },  { 'a', "after" },    { 'C', "catch-up" }, { 'c', "cursor" },
+	{ 'd', "dry-run" },  { 'e', "exec" },     { 'F', "filter" },   { 'f', "follow" },
+	{ 'H', "header" },   { 'h', "help" },     { 'i', "idle" },     { 'k', "insecure" },
+	{ 'l', "listen" },   { 'm', "map" },      { 'N', "last" },     { 'n', "count" },
+	{ 'o', "offset" },   { 'P', "producer" }, { 'p', "payload" },  { 'q', "quiet" },
+	{ 'r', "raw" },      { 'S', "since" },    { 's', "send" },     { 'T', "token-file" },
+	{ 't', "times" },    { 'U', "until" },    { 'v', "verbose" },  { 'w', "where" },
+	{ 'z', "compress" },
 };
 
 /* Where the words come from. */
@@ -509,6 +510,14 @@ static bool looks_like_option(const struct source *s, const char *value)
 							find_letter(s->foreign, value[1])));
 }
 
+/* A word that can be meant as one, and hardly as anything else. */
+static bool is_duration(const char *word)
+{
+	int64_t ms;
+
+	return word[0] >= '0' && word[0] <= '9' && sc_parse_duration(word, &ms, NULL) == 0;
+}
+
 /* The value of U: behind '=' or the letter (GIVEN), else the next word. */
 static int take_value(const struct source *s, const struct use *u, const char *given, size_t count,
 		      char *const *words, size_t *at, const char **ret_value)
@@ -517,6 +526,10 @@ static int take_value(const struct source *s, const struct use *u, const char *g
 
 	if (given) {
 		*ret_value = given;
+		return 0;
+	}
+	if (u->o->bare && (*at + 1 >= count || !is_duration(words[*at + 1]))) {
+		*ret_value = u->o->bare;
 		return 0;
 	}
 	sc_opt_takes(u->o, takes, sizeof(takes));

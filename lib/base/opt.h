@@ -56,6 +56,7 @@ struct sc_opt {
 	const char *const *choices; /* NULL-terminated */
 	const char *special;     /* one more word that is accepted (see OFFSET, DURATION) */
 	const char *help;        /* one sentence, lower case, no full stop */
+	const char *bare;        /* of a DURATION: the value where none follows; the next word is taken only when it is one */
 	size_t seen;             /* offsetof a bool set when the option was given; 0 = none (so never the first member) */
 	bool hidden;             /* works, but is in no help, completion or man page */
 };

@@ -54,7 +54,8 @@ static void bash_pattern(FILE *out, const struct sc_opt *o)
 static void bash_values(FILE *out, const struct sc_opt *table)
 {
 	for (const struct sc_opt *o = table; o->name; o++) {
-		if (!shown(o) || !sc_opt_has_value(o))
+		if (!shown(o) || !sc_opt_has_value(o) ||
+		    o->bare) /* what follows may be an operand */
 			continue;
 		bash_pattern(out, o);
 		if (is_file(o)) {
@@ -199,7 +200,7 @@ static void zsh_options(FILE *out, const struct sc_opt *table)
 {
 	for (const struct sc_opt *o = table; o->name; o++) {
 		bool again = o->kind == SC_OPT_COUNT || sc_opt_is_list(o);
-		const char *value = sc_opt_has_value(o) ? "=" : "";
+		const char *value = sc_opt_has_value(o) && !o->bare ? "=" : "";
 
 		if (!shown(o))
 			continue;

@@ -209,12 +209,22 @@ int sc_stream_attach(struct sc_stream *s, const struct sc_target *target, void *
 	return 0;
 }
 
-int sc_stream_greet(struct sc_stream *s, struct sc_bytes *out, struct sc_err *err)
+int sc_stream_greet(struct sc_stream *s, struct sc_span producer, struct sc_bytes *out,
+		    struct sc_err *err)
 {
+	struct sc_log_produced produced = { 0 };
 	struct sc_log_state state;
 	struct sc_greeting g;
 	int rc = describe(s, &g, &state, err);
 
+	if (rc == 0 && s->log && producer.len) {
+		rc = sc_log_producer(s->log, producer, &produced, err);
+		g.tells_producer = true;
+		g.has_producer = rc == 1;
+		g.producer_epoch = produced.epoch;
+		g.producer_seq = produced.seq_last;
+		rc = rc < 0 ? rc : 0;
+	}
 	if (rc == 0 && sc_greeting_build(&g, out) < 0)
 		rc = sc_err_nomem(err, "cannot take a publisher");
 	return rc;

@@ -93,8 +93,10 @@ void sc_stream_tick(struct sc_stream *stream);
 int sc_stream_attach(struct sc_stream *stream, const struct sc_target *target, void *arg,
 		     struct sc_subscriber **ret_subscriber, struct sc_refusal *ret_refusal,
 		     struct sc_err *err);
-/* The greeting of a publisher, appended to OUT. */
-int sc_stream_greet(struct sc_stream *stream, struct sc_bytes *out, struct sc_err *err);
+/* The greeting of a publisher, appended to OUT. PRODUCER: its name, or empty; then it is told what
+ * was stored of it last. */
+int sc_stream_greet(struct sc_stream *stream, struct sc_span producer, struct sc_bytes *out,
+		    struct sc_err *err);
 /* Close all subscribers with this code after what they have already been given (shutdown: 1001). */
 void sc_stream_close_all(struct sc_stream *stream, int code, const char *reason);
 

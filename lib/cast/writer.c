@@ -1,10 +1,10 @@
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/thread.h"
 #include "cast/writer.h"
 #include "log/log.h"
 #include "wire/publish.h"
@@ -28,7 +28,7 @@ struct request {
 	size_t bytes; /* of the frame, as counted in the queue */
 	struct sc_bytes frame;
 	struct sc_bytes reply;
-	uint64_t seq;
+	uint64_t seq, seq_last;
 	size_t text_at, text_len, first, count; /* its rows in the batch */
 };
 
@@ -142,6 +142,7 @@ static int commit(struct sc_writer *w, struct request *const *requests, size_t c
 		rows.producer = sc_span(p->id.data, p->id.len);
 		rows.producer_epoch = p->epoch;
 		rows.producer_seq = requests[0]->seq;
+		rows.producer_last = requests[count - 1]->seq_last;
 	}
 	rc = sc_log_append(w->log, &rows, ret_commit, err);
 	/* Of rows that came long ago the log knows that it has them, not where. */
@@ -290,7 +291,7 @@ static bool joins(const struct sc_writer *w, const struct request *r)
 
 	if (!r->publisher->id.len || r->publisher != last->publisher)
 		return !r->publisher->id.len && !last->publisher->id.len;
-	return r->seq == last->seq + last->count;
+	return r->seq == last->seq_last + 1;
 }
 
 /*
@@ -307,6 +308,7 @@ static bool stored_before(struct sc_writer *w, struct request *r, size_t count,
 		.producer = sc_span(p->id.data, p->id.len),
 		.producer_epoch = p->epoch,
 		.producer_seq = r->seq,
+		.producer_last = r->seq_last,
 	};
 	size_t text_at = w->text.len, rows_at = w->rows;
 	bool stored = p->id.len && sc_log_schema_version(w->log) > 1;
@@ -339,6 +341,7 @@ static void take(struct sc_writer *w, struct request *r)
 		return;
 	}
 	r->seq = publish.seq;
+	r->seq_last = publish.last;
 	if (w->batch_count && !joins(w, r))
 		flush(w);
 	rc = open_log(w, &err);
@@ -439,14 +442,8 @@ static void *work(void *given)
 
 static int start(struct sc_writer *w, struct sc_err *err)
 {
-	sigset_t all, old;
-	int rc;
+	int rc = sc_thread_start(&w->thread, work, w); /* signals are the loop's */
 
-	/* Signals are the loop's. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&w->thread, NULL, work, w);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
 		return sc_err_sys(err, SC_E_INTERNAL, rc, "cannot start the writer");
 	w->started = true;
@@ -582,6 +579,11 @@ void sc_publisher_free(struct sc_publisher *p)
 		p->next->prev = p->prev;
 	p->gone = true;
 	release(p);
+}
+
+struct sc_span sc_publisher_name(const struct sc_publisher *p)
+{
+	return p ? sc_span(p->id.data, p->id.len) : sc_span("", 0);
 }
 
 int sc_publisher_frame(struct sc_publisher *p, struct sc_span frame, struct sc_err *err)

@@ -40,6 +40,7 @@ int sc_publisher_new(struct sc_writer *writer, struct sc_span producer, uint64_t
 		     struct sc_publisher **ret_publisher, struct sc_err *err);
 /* Its frames are still committed; replies to them are dropped. */
 void sc_publisher_free(struct sc_publisher *publisher);
+struct sc_span sc_publisher_name(const struct sc_publisher *publisher); /* empty: no producer */
 /* 0: taken. 1: taken, and stop reading from it until a reply says resume. */
 int sc_publisher_frame(struct sc_publisher *publisher, struct sc_span frame, struct sc_err *err);
 

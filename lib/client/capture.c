@@ -1,13 +1,8 @@
 /* client/capture.c: one feed, held on to, as lines. */
 #include "client/capture.h"
 
-#include <errno.h>
-#include <signal.h>
-
-#include "client/sink.h"
+#include "client/ending.h"
 #include "net/loop.h"
-
-#define DRAIN_MS 1000 /* after a signal: how long a busy reader of our lines is waited for */
 
 struct capture {
 	const struct sc_capture_options *o;
@@ -16,13 +11,12 @@ struct capture {
 	struct sc_sink *sink;
 	struct sc_mapper *mapper;
 	struct sc_events *events;
-	struct sc_timer *stop_timer, *quiet_timer, *drain_timer, *poll_timer;
+	struct sc_ending *ending;
+	struct sc_timer *stop_timer, *quiet_timer;
 	struct sc_bytes lines;
 	struct sc_capture_result result;
 	int rc;
 	struct sc_err err;
-	bool ending; /* no more messages are wanted */
-	bool connection_over;
 };
 
 static void fail(struct capture *c, const struct sc_err *err)
@@ -34,27 +28,15 @@ static void fail(struct capture *c, const struct sc_err *err)
 	sc_loop_stop(c->loop);
 }
 
-/* Over once the connection is closed and the lines are out. */
-static void check_end(struct capture *c)
+static bool ending(const struct capture *c)
 {
-	if (!c->ending || !c->connection_over)
-		return;
-	if (sc_sink_idle(c->sink))
-		sc_loop_stop(c->loop);
-	else
-		sc_timer_start(c->poll_timer, 10);
+	return sc_ending_is_begun(c->ending);
 }
 
-static void on_poll(void *arg)
+static void on_ending(void *arg)
 {
-	check_end(arg);
-}
+	struct capture *c = arg;
 
-static void begin_end(struct capture *c)
-{
-	if (c->ending)
-		return;
-	c->ending = true;
 	sc_timer_stop(c->quiet_timer);
 	sc_timer_stop(c->stop_timer);
 	if (sc_client_paused(c->client))
@@ -64,26 +46,7 @@ static void begin_end(struct capture *c)
 
 static void on_stop(void *arg)
 {
-	begin_end(arg);
-}
-
-static void on_drain(void *arg)
-{
-	sc_loop_stop(((struct capture *)arg)->loop);
-}
-
-static void on_signal(void *arg, int signo)
-{
-	struct capture *c = arg;
-
-	if (c->result.signo) { /* the second one ends it now */
-		sc_loop_stop(c->loop);
-		return;
-	}
-	c->result.signo = signo;
-	sc_timer_start(c->drain_timer, DRAIN_MS);
-	begin_end(c);
-	check_end(c);
+	sc_ending_begin(((struct capture *)arg)->ending);
 }
 
 static void on_opened(void *arg, const struct sc_client_opened *opened)
@@ -107,14 +70,14 @@ static void on_message(void *arg, const struct sc_client_message *message)
 	struct sc_err err;
 	uint64_t lines;
 
-	if (c->ending || c->rc < 0)
+	if (ending(c) || c->rc < 0)
 		return;
 	sc_bytes_clear(&c->lines);
 	if (sc_mapper_lines(c->mapper, message->payload, message->binary, message->received_us,
 			    &c->lines, &lines, &err) < 0) {
 		c->rc = err.code; /* what came before it is still let out */
 		c->err = err;
-		begin_end(c);
+		sc_ending_begin(c->ending);
 		return;
 	}
 	if (sc_sink_put(c->sink, sc_span(c->lines.data, c->lines.len), 0, &err) < 0) {
@@ -126,7 +89,7 @@ static void on_message(void *arg, const struct sc_client_message *message)
 	if (c->o->quiet_ms >= 0)
 		sc_timer_start(c->quiet_timer, c->o->quiet_ms);
 	if (c->o->count && c->result.messages >= c->o->count) {
-		begin_end(c);
+		sc_ending_begin(c->ending);
 	} else if (sc_sink_full(c->sink)) {
 		sc_client_pause(c->client);
 		sc_timer_stop(c->quiet_timer); /* not the feed is silent: our reader is */
@@ -140,7 +103,7 @@ static void on_batch(void *arg)
 
 	if (sc_sink_flush(c->sink, &err) < 0)
 		fail(c, &err);
-	else if (!c->ending && sc_client_paused(c->client) && !sc_sink_full(c->sink))
+	else if (!ending(c) && sc_client_paused(c->client) && !sc_sink_full(c->sink))
 		sc_client_resume(c->client);
 }
 
@@ -149,25 +112,22 @@ static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *end
 	struct capture *c = arg;
 	struct sc_client_ended told = *ended;
 
-	if (c->ending)
+	if (ending(c))
 		told.wait_ms = -1;
 	sc_events_ended(c->events, &told, 0);
-	return c->ending ? SC_CLIENT_END : SC_CLIENT_STANDARD;
+	return ending(c) ? SC_CLIENT_END : SC_CLIENT_STANDARD;
 }
 
 static void on_finished(void *arg, const struct sc_err *err)
 {
 	struct capture *c = arg;
 
-	c->connection_over = true;
-	if (!c->ending) { /* gave up: what came before is still let out */
-		if (err->code && c->rc == 0) {
-			c->rc = err->code;
-			c->err = *err;
-		}
-		c->ending = true;
+	if (!ending(c) && err->code &&
+	    c->rc == 0) { /* gave up: what came before is still let out */
+		c->rc = err->code;
+		c->err = *err;
 	}
-	check_end(c);
+	sc_ending_closed(c->ending);
 }
 
 static void on_warning(void *arg, const char *text)
@@ -179,7 +139,7 @@ static void on_room(void *arg)
 {
 	struct capture *c = arg;
 
-	if (c->ending)
+	if (ending(c))
 		return;
 	if (c->o->quiet_ms >= 0 && sc_client_is_open(c->client))
 		sc_timer_start(c->quiet_timer, c->o->quiet_ms);
@@ -233,13 +193,7 @@ static int set_up(struct capture *c, struct sc_err *err)
 	if (rc == 0)
 		rc = sc_timer_new(c->loop, on_stop, c, &c->quiet_timer, err);
 	if (rc == 0)
-		rc = sc_timer_new(c->loop, on_drain, c, &c->drain_timer, err);
-	if (rc == 0)
-		rc = sc_timer_new(c->loop, on_poll, c, &c->poll_timer, err);
-	if (rc == 0)
-		rc = sc_loop_signal(c->loop, SIGINT, on_signal, c, err);
-	if (rc == 0)
-		rc = sc_loop_signal(c->loop, SIGTERM, on_signal, c, err);
+		rc = sc_ending_new(c->loop, c->sink, on_ending, c, &c->ending, err);
 	if (rc == 0)
 		rc = sc_client_new(c->loop, &c->o->connection, &hooks, c, &c->client, err);
 	return rc;
@@ -264,9 +218,9 @@ int sc_capture_run(const struct sc_capture_options *options, struct sc_capture_r
 			*err = c.err;
 	}
 	c.result.skipped = c.mapper ? sc_mapper_skipped(c.mapper) : 0;
+	c.result.signo = sc_ending_signo(c.ending);
 	sc_client_free(c.client);
-	sc_timer_free(c.poll_timer);
-	sc_timer_free(c.drain_timer);
+	sc_ending_free(c.ending);
 	sc_timer_free(c.quiet_timer);
 	sc_timer_free(c.stop_timer);
 	sc_sink_free(c.sink);

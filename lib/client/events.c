@@ -213,6 +213,27 @@ void sc_events_skipped(struct sc_events *e, struct sc_span message, const struct
 	     err->next);
 }
 
+void sc_events_catch_up(struct sc_events *e, const char *url, uint64_t first, uint64_t next)
+{
+	begin(e, "catch_up");
+	put_text(e, "archive", sc_span_str(url));
+	put_int(e, "first", (int64_t)first);
+	put_int(e, "next", (int64_t)next);
+	end(e);
+	tell(e, SC_NOTICE, "reading offsets %llu to %llu from the archive '%s'",
+	     (unsigned long long)first, (unsigned long long)next - 1, url);
+}
+
+void sc_events_caught_up(struct sc_events *e, uint64_t rows, uint64_t resume)
+{
+	begin(e, "caught_up");
+	put_int(e, "rows", (int64_t)rows);
+	put_int(e, "resume", (int64_t)resume);
+	end(e);
+	tell(e, SC_INFO, "%llu rows were read from the archive; connecting at offset %llu",
+	     (unsigned long long)rows, (unsigned long long)resume);
+}
+
 void sc_events_warning(struct sc_events *e, const char *text)
 {
 	begin(e, "warning");

@@ -10,7 +10,7 @@
  * Source    man/sc.7, "EVENTS".
  *
  * A line is {"time":"2026-...Z","event":"lost",...}. Events: connected, lost, failed, gap, slow,
- * skipped, warning, ended.
+ * skipped, catch_up, caught_up, warning.
  */
 #ifndef SC_CLIENT_EVENTS_H
 #define SC_CLIENT_EVENTS_H
@@ -43,6 +43,9 @@ void sc_events_gap(struct sc_events *events, bool known, uint64_t first, uint64_
 void sc_events_slow(struct sc_events *events, const struct sc_err *err, uint64_t resume);
 void sc_events_skipped(struct sc_events *events, struct sc_span message, const struct sc_err *err,
 		uint64_t total);
+/* Rows from FIRST on, up to below NEXT, are read from the archive at URL; ROWS were. */
+void sc_events_catch_up(struct sc_events *events, const char *url, uint64_t first, uint64_t next);
+void sc_events_caught_up(struct sc_events *events, uint64_t rows, uint64_t resume);
 void sc_events_warning(struct sc_events *events, const char *text);
 
 #endif

@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "client/catchup.h"
 #include "client/cursor.h"
+#include "client/ending.h"
 #include "client/rows.h"
-#include "client/sink.h"
 #include "net/loop.h"
 #include "net/url.h"
 
-#define DRAIN_MS 1000     /* after a signal: how long the consumer is waited for */
 #define SAVE_MS 1000      /* how often the cursor follows a pipe's reader */
 #define FAULTS_MAX 3      /* faults of the peer in a row, without a row between */
 #define END_QUIET_MS 5000 /* rows below the end that do not come for so long are not there */
@@ -27,14 +27,20 @@ struct subscription {
 	struct sc_sink *sink;
 	struct sc_rows *rows;
 	struct sc_events *events;
-	struct sc_timer *idle_timer, *end_timer, *drain_timer, *poll_timer, *save_timer;
+	struct sc_ending *ending;
+	struct sc_catchup *catchup; /* NULL: not asked for */
+	struct sc_timer *idle_timer, *end_timer, *save_timer;
 	struct sc_bytes url; /* up to the target */
 	struct sc_bytes target, full, lines;
 	char place[192]; /* "127.0.0.1:8765/trades", for words */
 	struct sc_subscription_result result;
 	int rc;
 	struct sc_err err;
-	bool ending, connection_over, consumer_failed;
+	bool consumer_failed;
+	/* where is the archive? */
+	bool asked;          /* a connection was made for that alone */
+	bool peeking;        /* this is the one */
+	bool peeked;         /* and it has told; it is being closed */
 	uint64_t fault_rows; /* rows when the peer last broke the protocol */
 	unsigned faults;
 };
@@ -48,7 +54,10 @@ static void fail(struct subscription *s, const struct sc_err *err)
 	sc_loop_stop(s->loop);
 }
 
-static void begin_end(struct subscription *s);
+static bool ending(const struct subscription *s)
+{
+	return sc_ending_is_begun(s->ending);
+}
 
 /* No more rows can be had: what came before is still delivered. */
 static void give_up(struct subscription *s, const struct sc_err *err)
@@ -57,7 +66,7 @@ static void give_up(struct subscription *s, const struct sc_err *err)
 		s->rc = err->code;
 		s->err = *err;
 	}
-	begin_end(s);
+	sc_ending_begin(s->ending);
 }
 
 /* The cursor goes to what the consumer has finished, and no further. */
@@ -95,29 +104,13 @@ static void on_moved(void *arg)
 		fail(s, &err);
 }
 
-/* Over once the connection is closed and the consumer has taken everything. */
-static void check_end(struct subscription *s)
+static void on_ending(void *arg)
 {
-	if (!s->ending || !s->connection_over)
-		return;
-	if (sc_sink_idle(s->sink))
-		sc_loop_stop(s->loop);
-	else
-		sc_timer_start(s->poll_timer, 10);
-}
+	struct subscription *s = arg;
 
-static void on_poll(void *arg)
-{
-	check_end(arg);
-}
-
-static void begin_end(struct subscription *s)
-{
-	if (s->ending)
-		return;
-	s->ending = true;
 	sc_timer_stop(s->idle_timer);
 	sc_timer_stop(s->end_timer);
+	sc_catchup_stop(s->catchup);
 	if (sc_client_paused(s->client))
 		sc_client_resume(s->client);
 	sc_client_close(s->client, 1000, "");
@@ -125,7 +118,7 @@ static void begin_end(struct subscription *s)
 
 static void on_idle(void *arg)
 {
-	begin_end(arg);
+	sc_ending_begin(((struct subscription *)arg)->ending);
 }
 
 static void on_end_quiet(void *arg)
@@ -135,31 +128,13 @@ static void on_end_quiet(void *arg)
 
 	if (end > sc_session_resume(s->session))
 		sc_events_gap(s->events, true, sc_session_resume(s->session), end - 1);
-	begin_end(s);
+	sc_ending_begin(s->ending);
 }
 
-static void on_drain(void *arg)
-{
-	sc_loop_stop(((struct subscription *)arg)->loop);
-}
-
-static void on_signal(void *arg, int signo)
-{
-	struct subscription *s = arg;
-
-	if (s->result.signo) {
-		sc_loop_stop(s->loop);
-		return;
-	}
-	s->result.signo = signo;
-	sc_timer_start(s->drain_timer, DRAIN_MS);
-	begin_end(s);
-	check_end(s);
-}
-
-/* The timers that watch for rows; they rest while the consumer is busy. */
+/* The timers that watch for rows; they rest while the consumer is busy, or the archive is read. */
 static void watch_rows(struct subscription *s, bool on)
 {
+	on = on && !sc_catchup_active(s->catchup);
 	if (on && s->o->idle_ms >= 0)
 		sc_timer_start(s->idle_timer, s->o->idle_ms);
 	else
@@ -168,6 +143,30 @@ static void watch_rows(struct subscription *s, bool on)
 		sc_timer_start(s->end_timer, END_QUIET_MS);
 	else
 		sc_timer_stop(s->end_timer);
+}
+
+/* Rows come from the archive, or from the server. */
+static void pause_rows(struct subscription *s)
+{
+	if (sc_catchup_active(s->catchup))
+		sc_catchup_pause(s->catchup);
+	else
+		sc_client_pause(s->client);
+	watch_rows(s, false);
+}
+
+static void resume_rows(struct subscription *s)
+{
+	if (sc_catchup_active(s->catchup))
+		sc_catchup_resume(s->catchup);
+	sc_client_resume(s->client);
+	watch_rows(s, true);
+}
+
+static bool rows_paused(const struct subscription *s)
+{
+	return sc_catchup_active(s->catchup) ? sc_catchup_paused(s->catchup)
+					     : sc_client_paused(s->client);
 }
 
 /* The server and the stream, without a query, which may hold what is secret. */
@@ -217,36 +216,60 @@ static int deliver(struct subscription *s, const struct sc_data *row, struct sc_
 	return 0;
 }
 
+/* After a row or a greeting: is that all, or too much for now? */
+static void look_on(struct subscription *s)
+{
+	struct sc_gap gap;
+
+	if (sc_session_gap(s->session, &gap))
+		sc_events_gap(s->events, gap.known, gap.first, gap.last);
+	if (sc_session_finished(s->session))
+		sc_ending_begin(s->ending);
+	else if (sc_sink_full(s->sink))
+		pause_rows(s);
+}
+
+/* The first message of a connection that is made for it alone. */
+static void peek(struct subscription *s, const struct sc_client_message *message)
+{
+	struct sc_err err;
+
+	if (sc_session_peeked(s->session, message->payload, message->binary, &err) < 0) {
+		at_place(s, &err);
+		give_up(s, &err);
+		return;
+	}
+	s->peeking = false;
+	s->peeked = true;
+	sc_client_reconnect(s->client); /* on_ended knows what comes next */
+}
+
 static void on_message(void *arg, const struct sc_client_message *message)
 {
 	struct subscription *s = arg;
 	enum sc_session_step step;
 	struct sc_data row;
-	struct sc_gap gap;
 	struct sc_err err;
 
-	if (s->ending || s->rc < 0)
+	if (ending(s) || s->rc < 0 || s->peeked)
 		return;
+	if (s->peeking) {
+		peek(s, message);
+		return;
+	}
 	if (sc_session_message(s->session, message->payload, message->binary, &step, &row, &err) <
 	    0) {
 		at_place(s, &err);
 		give_up(s, &err);
 		return;
 	}
-	if (sc_session_gap(s->session, &gap))
-		sc_events_gap(s->events, gap.known, gap.first, gap.last);
 	if (step == SC_STEP_GREETED) {
 		sc_client_proved(s->client);
 	} else if (step == SC_STEP_ROW && deliver(s, &row, &err) < 0) {
 		give_up(s, &err);
 		return;
 	}
-	if (sc_session_finished(s->session)) {
-		begin_end(s);
-	} else if (sc_sink_full(s->sink)) {
-		sc_client_pause(s->client);
-		watch_rows(s, false);
-	}
+	look_on(s);
 }
 
 static void on_batch(void *arg)
@@ -260,16 +283,18 @@ static void on_batch(void *arg)
 		fail(s, &err);
 		return;
 	}
-	if (s->ending)
+	if (ending(s))
 		return;
-	if (sc_client_paused(s->client) && !sc_sink_full(s->sink))
-		sc_client_resume(s->client);
-	watch_rows(s, !sc_client_paused(s->client));
+	if (rows_paused(s) && !sc_sink_full(s->sink))
+		resume_rows(s);
+	else
+		watch_rows(s, !rows_paused(s));
 }
 
 static int aim(struct subscription *s, struct sc_err *err)
 {
-	int rc = sc_session_target(s->session, &s->target, err);
+	int rc = s->peeking ? sc_session_peek_target(s->session, &s->target, err)
+			    : sc_session_target(s->session, &s->target, err);
 
 	if (rc < 0)
 		return rc;
@@ -292,55 +317,112 @@ static bool stuck(struct subscription *s, const struct sc_err *err)
 	return ++s->faults >= FAULTS_MAX;
 }
 
-static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *ended)
+/* The server does not go back so far: to the archive, once it is known where that is. */
+static int go_back(struct subscription *s, enum sc_client_next *ret_next, struct sc_err *err)
 {
-	struct subscription *s = arg;
-	enum sc_session_verdict verdict = SC_VERDICT_AGAIN;
-	struct sc_client_ended told;
-	struct sc_err err;
+	s->peeked = false;
+	if (!sc_catchup_located(s->catchup) && !s->asked) {
+		s->peeking = s->asked = true;
+		*ret_next = SC_CLIENT_AT_ONCE;
+		return aim(s, err);
+	}
+	sc_catchup_begin(s->catchup); /* what goes wrong ends it: on_caught_up */
+	watch_rows(s, false);
+	*ret_next = SC_CLIENT_REST;
+	return 0;
+}
 
-	sc_timer_stop(s->end_timer);
+/* What the end of a connection means, and what comes next. */
+static enum sc_client_next judge(struct subscription *s, const struct sc_client_ended *ended)
+{
+	enum sc_session_verdict verdict = s->peeked ? SC_VERDICT_CATCH_UP : SC_VERDICT_AGAIN;
+	enum sc_client_next next = SC_CLIENT_STANDARD;
+	struct sc_err err;
+	int rc = 0;
+
 	sc_err_clear(&err);
-	if (!s->ending && ended->was_open && stuck(s, ended->err))
-		give_up(s, ended->err);
-	if (!s->ending && ended->was_open)
+	if (!s->peeked && ended->was_open)
 		verdict = sc_session_closed(s->session, ended->close_code, ended->close_reason,
 					    &err);
 	if (err.code)
 		at_place(s, &err);
-	if (verdict == SC_VERDICT_FAIL || (verdict == SC_VERDICT_AGAIN && aim(s, &err) < 0)) {
-		if (s->rc == 0) {
-			s->rc = err.code;
-			s->err = err;
-		}
-		s->ending = true; /* what came before it is still delivered */
-	} else if (verdict == SC_VERDICT_END) {
-		s->ending = true;
-	}
-	if (err.code && verdict == SC_VERDICT_AGAIN)
+	if (verdict == SC_VERDICT_AGAIN || (verdict == SC_VERDICT_CATCH_UP && s->peeking))
+		rc = aim(s, &err);
+	else if (verdict == SC_VERDICT_CATCH_UP)
+		rc = go_back(s, &next, &err);
+	else if (verdict == SC_VERDICT_FAIL)
+		rc = err.code;
+	if (rc < 0)
+		give_up(s, &err); /* what came before it is still delivered */
+	else if (verdict == SC_VERDICT_END)
+		sc_ending_begin(s->ending);
+	else if (err.code && verdict == SC_VERDICT_AGAIN)
 		sc_events_slow(s->events, &err, sc_session_resume(s->session));
-	told = *ended;
-	if (s->ending)
+	return next;
+}
+
+static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *ended)
+{
+	struct subscription *s = arg;
+	enum sc_client_next next = SC_CLIENT_STANDARD;
+	struct sc_client_ended told = *ended;
+
+	sc_timer_stop(s->end_timer);
+	if (!ending(s) && ended->was_open && stuck(s, ended->err))
+		give_up(s, ended->err);
+	if (!ending(s))
+		next = judge(s, ended);
+	if (ending(s) || next != SC_CLIENT_STANDARD)
 		told.wait_ms = -1; /* whatever the policy would do */
 	sc_events_ended(s->events, &told, sc_session_resume(s->session));
-	return s->ending ? SC_CLIENT_END : SC_CLIENT_STANDARD;
+	return ending(s) ? SC_CLIENT_END : next;
+}
+
+static int on_archived(void *arg, enum sc_session_step step, const struct sc_data *row,
+		       struct sc_err *err)
+{
+	struct subscription *s = arg;
+	int rc = 0;
+
+	if (step == SC_STEP_ROW)
+		rc = deliver(s, row, err);
+	else if (step == SC_STEP_DROPPED) /* finished once the rows before it are */
+		rc = sc_sink_put(s->sink, sc_span("", 0), row->offset, err);
+	if (rc == 0)
+		look_on(s);
+	return rc;
+}
+
+static void on_caught_up(void *arg, const struct sc_err *err)
+{
+	struct subscription *s = arg;
+	struct sc_err late;
+
+	if (ending(s))
+		return;
+	if (err->code) {
+		give_up(s, err);
+	} else if (aim(s, &late) < 0) {
+		give_up(s, &late);
+	} else {
+		sc_client_reconnect(s->client);
+		watch_rows(s, true);
+	}
 }
 
 static void on_finished(void *arg, const struct sc_err *err)
 {
 	struct subscription *s = arg;
 
-	s->connection_over = true;
-	if (!s->ending && err->code && s->rc == 0) {
+	if (!ending(s) && err->code && s->rc == 0) {
 		s->rc = err->code;
 		s->err = *err;
 	}
-	s->ending = true;
 	watch_rows(s, false);
-	if (s->rc == 0 &&
-	    !s->result.signo) /* the consumer gets the end of its input after the last line */
+	/* the consumer gets the end of its input after the last line */
+	if (s->rc == 0 && !sc_ending_signo(s->ending))
 		sc_sink_finish(s->sink);
-	check_end(s);
+	sc_ending_closed(s->ending);
 }
 
 static void on_warning(void *arg, const char *text)
@@ -352,10 +434,8 @@ static void on_room(void *arg)
 {
 	struct subscription *s = arg;
 
-	if (s->ending)
-		return;
-	watch_rows(s, true);
-	sc_client_resume(s->client);
+	if (!ending(s))
+		resume_rows(s);
 }
 
 /* A signal that came and was not taken in yet; Ctrl-C reaches the command as well, and its end
@@ -378,9 +458,9 @@ static void on_sink_failed(void *arg, const struct sc_err *err)
 	struct subscription *s = arg;
 
 	s->consumer_failed = true;
-	if (err->code == SC_E_PARTIAL && !s->result.signo)
-		s->result.signo = signal_pending();
-	if (err->code == SC_E_PARTIAL && s->result.signo)
+	if (err->code == SC_E_PARTIAL)
+		sc_ending_note_signal(s->ending, signal_pending());
+	if (err->code == SC_E_PARTIAL && sc_ending_signo(s->ending))
 		sc_loop_stop(s->loop); /* the command was ended with us: its rows come again */
 	else
 		fail(s, err);
@@ -441,19 +521,31 @@ static int set_up_timers(struct subscription *s, struct sc_err *err)
 		struct sc_timer **timer;
 		void (*due)(void *arg);
 	} timers[] = {
-		{ &s->idle_timer, on_idle },   { &s->end_timer, on_end_quiet },
-		{ &s->drain_timer, on_drain }, { &s->poll_timer, on_poll },
+		{ &s->idle_timer, on_idle },
+		{ &s->end_timer, on_end_quiet },
 		{ &s->save_timer, on_save },
 	};
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < sizeof(timers) / sizeof(timers[0]); i++)
 		rc = sc_timer_new(s->loop, timers[i].due, s, timers[i].timer, err);
-	if (rc == 0)
-		rc = sc_loop_signal(s->loop, SIGINT, on_signal, s, err);
-	if (rc == 0)
-		rc = sc_loop_signal(s->loop, SIGTERM, on_signal, s, err);
 	return rc;
+}
+
+static int set_up_catchup(struct subscription *s, struct sc_err *err)
+{
+	struct sc_catchup_options o = {
+		.archive = s->o->archive,
+		.store = s->o->store,
+		.row = on_archived,
+		.batch = on_batch,
+		.done = on_caught_up,
+		.arg = s,
+	};
+
+	return s->o->session.rounds
+		       ? sc_catchup_new(s->loop, &o, s->session, s->events, &s->catchup, err)
+		       : 0;
 }
 
 static int set_up(struct subscription *s, struct sc_err *err)
@@ -490,7 +582,11 @@ static int set_up(struct subscription *s, struct sc_err *err)
 	if (rc == 0)
 		rc = sc_sink_new(s->loop, &sink, &s->sink, err);
 	if (rc == 0)
+		rc = sc_ending_new(s->loop, s->sink, on_ending, s, &s->ending, err);
+	if (rc == 0)
 		rc = set_up_timers(s, err);
+	if (rc == 0)
+		rc = set_up_catchup(s, err);
 	connection.url = s->full.data;
 	if (rc == 0)
 		rc = sc_client_new(s->loop, &connection, &hooks, s, &s->client, err);
@@ -501,8 +597,8 @@ static void tear_down(struct subscription *s)
 {
 	sc_client_free(s->client);
 	sc_timer_free(s->save_timer);
-	sc_timer_free(s->poll_timer);
-	sc_timer_free(s->drain_timer);
+	sc_catchup_free(s->catchup);
+	sc_ending_free(s->ending);
 	sc_timer_free(s->end_timer);
 	sc_timer_free(s->idle_timer);
 	sc_sink_free(s->sink);
@@ -549,6 +645,7 @@ int sc_subscription_run(const struct sc_subscription_options *options,
 				*err = late;
 		}
 	}
+	s.result.signo = sc_ending_signo(s.ending);
 	tear_down(&s);
 	*ret_result = s.result;
 	return rc;

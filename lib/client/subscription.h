@@ -4,8 +4,8 @@
  *
  * Owns      everything it opens, until sc_subscription_run returns.
  * Units     offsets count rows from 1; ms.
- * Errors    those of the connection, of the session (client/session.h), of the consumer
- *           (client/sink.h), of the cursor file.
+ * Errors    those of the connection, of the session (client/session.h), of the archive
+ *           (client/catchup.h), of the consumer (client/sink.h), of the cursor file.
  * Safety    runs a loop of its own in the caller's thread; blocks INT and TERM for the process.
  * Source    man/sc-sub.1.
  */
@@ -15,6 +15,7 @@
 #include "client/events.h"
 #include "client/session.h"
 #include "net/client.h"
+#include "store/store.h"
 
 struct sc_subscription_options {
 	struct sc_client_options connection;
@@ -27,6 +28,8 @@ struct sc_subscription_options {
 	int ack_fd;
 	int fd;                            /* the lines */
 	int64_t idle_ms;                   /* end when no row came for so long; -1 = never */
+	const char *archive;               /* see client/catchup.h; session.rounds asks for it */
+	const struct sc_store_settings *store;
 	struct sc_events_options events;
 };
 

@@ -12,11 +12,13 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "durable/engine_internal.h"
+#include "durable/subs_internal.h"
 
 #define ENTRY_MAX (1u << 30)
 #define POOL_MAX 256u  /* entries kept, with their memory */
 #define SWEEP_MAX 500u /* streams in one transaction */
 #define REPAIR_MAX 1000u
+#define LEASES_MAX 1000u
 #define DELETE_BUSY 200u /* runs, when there is other work */
 #define DELETE_IDLE 2000u
 #define AHEAD (4u << 20) /* of the file, for small writes; large ones would only be written twice */
@@ -105,6 +107,22 @@ static int fill(struct sc_ds_work *work, struct sc_ds_entry *entry, struct sc_er
 	return rc;
 }
 
+static struct sc_ds_entry *find_entry(struct sc_ds_entry *entry, uint64_t hash, struct sc_span path)
+{
+	for (; entry; entry = entry->next_same)
+		if (entry->hash == hash && entry->path.len == path.len &&
+		    !memcmp(entry->path.data, path.data, path.len))
+			return entry;
+	return NULL;
+}
+
+struct sc_ds_entry *sc_ds_work_known(struct sc_ds_work *work, struct sc_span path)
+{
+	uint64_t hash = sc_ds_hash(path);
+
+	return find_entry(work->ds->buckets[hash % SC_DS_BUCKETS], hash, path);
+}
+
 int sc_ds_work_path(struct sc_ds_work *work, struct sc_span path, struct sc_ds_entry **ret_entry,
 		    struct sc_err *err)
 {
@@ -112,12 +130,11 @@ int sc_ds_work_path(struct sc_ds_work *work, struct sc_span path, struct sc_ds_e
 	struct sc_ds_entry **bucket = &work->ds->buckets[hash % SC_DS_BUCKETS], *entry;
 	int rc;
 
-	for (entry = *bucket; entry; entry = entry->next_same)
-		if (entry->hash == hash && entry->path.len == path.len &&
-		    !memcmp(entry->path.data, path.data, path.len)) {
-			*ret_entry = entry;
-			return 0;
-		}
+	entry = find_entry(*bucket, hash, path);
+	if (entry) {
+		*ret_entry = entry;
+		return 0;
+	}
 	entry = take_entry(work->ds);
 	if (!entry)
 		return sc_err_nomem(err, "cannot load a stream");
@@ -155,9 +172,10 @@ int sc_ds_work_tell(struct sc_ds_work *work, enum sc_ds_happened happened,
 		    struct sc_ds_entry *entry, struct sc_err *err)
 {
 	struct sc_ds *ds = work->ds;
+	int rc = work->has_subs ? sc_ds_subs_told(work, happened, entry, err) : 0;
 
-	if (happened == SC_DS_CHANGED && entry->told)
-		return 0;
+	if (rc < 0 || (happened == SC_DS_CHANGED && entry->told))
+		return rc;
 	if (ds->events_count == ds->events_cap) {
 		size_t cap = ds->events_cap ? ds->events_cap * 2 : 256;
 		struct sc_ds_event *grown = sc_realloc(ds->events, cap * sizeof(*grown));
@@ -298,6 +316,16 @@ static void settle(struct sc_ds_work *work)
 	ds->stats.expired += work->expired;
 	ds->stats.trimmed += work->trimmed;
 	ds->stats.deleted_bytes += work->deleted_bytes;
+	ds->stats.wakes += work->wakes;
+	ds->stats.leases_over += work->leases_over;
+	ds->stats.fenced += work->fenced;
+	ds->stats.links_refused += work->links_refused;
+	ds->stats.wakes_unheard += work->wakes_unheard;
+	ds->stats.hooks_failed += work->hooks[0];
+	ds->stats.hooks_taken += work->hooks[1];
+	ds->stats.hooks_done += work->hooks[2];
+	if (work->hooks_due && ds->hooks_due)
+		ds->hooks_due(ds->hooks_arg);
 	pthread_mutex_unlock(&ds->lock);
 }
 
@@ -318,6 +346,8 @@ static int upkeep(struct sc_ds_work *work, struct sc_ds_chores *chores, bool bus
 		rc = sc_ds_sweep(work, SWEEP_MAX, &chores->sweep_more, err);
 	if (rc == 0 && chores->repair)
 		rc = sc_ds_repair(work, REPAIR_MAX, &chores->repair_more, err);
+	if (rc == 0 && chores->leases)
+		rc = sc_ds_subs_lapse(work, LEASES_MAX, err);
 	/* what was trimmed is counted from the records */
 	if (rc == 0 && ds->backlog)
 		rc = sc_ds_work_flush(work, err);
@@ -351,12 +381,15 @@ static int attempt(struct sc_ds *ds, struct sc_ds_call *calls, struct sc_ds_chor
 	if (rc < 0)
 		return rc;
 	ds->events_count = 0;
+	work.has_subs = sc_kv_count(work.txn, SC_DS_SUBS) > 0;
 	if (calls && calls->bytes < AHEAD / 16)
 		sc_kv_ahead(work.txn, AHEAD);
 	for (struct sc_ds_call *call = calls; rc == 0 && call; call = call->next)
 		rc = sc_ds_write(&work, call, err);
 	if (rc == 0 && chores)
 		rc = upkeep(&work, chores, calls != NULL, err);
+	if (rc == 0)
+		rc = sc_ds_subs_hear(&work, err);
 	if (rc == 0)
 		rc = sc_ds_work_flush(&work, err);
 	if (rc == 0)
@@ -438,6 +471,7 @@ int sc_ds_batch_look(struct sc_ds *ds, struct sc_err *err)
 		rc = sc_kv_cursor_move(cursor, SC_KV_FIRST, &key, &value, err);
 	if (rc >= 0) {
 		ds->due_us = rc == 1 && key.len == 16 ? sc_ds_key_time(key.data) : INT64_MAX;
+		rc = sc_ds_due_first(txn, 'L', &ds->lease_us, err);
 		ds->backlog = sc_kv_count(txn, SC_DS_DELETES) > 0;
 	}
 	sc_kv_cursor_close(cursor);

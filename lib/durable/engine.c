@@ -8,12 +8,16 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/thread.h"
 #include "durable/engine_internal.h"
+#include "durable/sub_keys.h"
 
 #define STREAM_INFLIGHT (64ull << 20)
 #define INFLIGHT (256ull << 20)
 #define BATCH_BYTES (64ull << 20)
 #define BATCH_CALLS 4096u
+#define SUBS 10000
+#define LINKS 100000
 #define SWEEP_MS 10000
 #define REPAIR_MS 60000
 #define CALL_COST 512u        /* of memory, beside its body */
@@ -266,6 +270,11 @@ static struct sc_ds_chores chores_now(struct sc_ds *ds, int64_t *ret_in_ms)
 		chores.repair = left <= 0;
 		in_ms = left < in_ms ? left : in_ms;
 	}
+	if (ds->lease_us != INT64_MAX) {
+		left = (ds->lease_us - sc_wall_us()) / 1000 + 1;
+		chores.leases = left <= 0;
+		in_ms = left < in_ms ? left : in_ms;
+	}
 	*ret_in_ms = in_ms;
 	return chores;
 }
@@ -297,6 +306,8 @@ static void work(struct sc_ds *ds, struct sc_ds_call *calls, struct sc_ds_chores
 		ds->swept_ms = now_ms;
 	if (chores->repair && (rc < 0 || !chores->repair_more))
 		ds->repaired_ms = now_ms;
+	if (chores->leases && rc < 0)
+		ds->lease_us = sc_wall_us() + SWEEP_MS * 1000;
 	/* what could not be deleted waits for the next sweep, and so does what others left to do */
 	if (rc < 0)
 		ds->backlog = false;
@@ -339,7 +350,7 @@ static void *write_on(void *arg)
 		chores = chores_now(ds, &in_ms);
 		if (!calls && atomic_load(&ds->closing))
 			break;
-		if (calls || chores.sweep || chores.repair ||
+		if (calls || chores.sweep || chores.repair || chores.leases ||
 		    (!atomic_load(&ds->broken) &&
 		     (ds->backlog || ds->turns || atomic_load(&ds->has_queued)))) {
 			pthread_mutex_unlock(&ds->lock);
@@ -394,6 +405,10 @@ static void settle_settings(struct sc_ds_settings *set)
 		set->batch_bytes_max = BATCH_BYTES;
 	if (!set->batch_calls_max)
 		set->batch_calls_max = BATCH_CALLS;
+	if (!set->subs_max)
+		set->subs_max = SUBS;
+	if (!set->links_max)
+		set->links_max = LINKS;
 	if (!set->sweep_ms)
 		set->sweep_ms = SWEEP_MS;
 	if (!set->repair_ms)
@@ -420,6 +435,9 @@ static int init_locks(struct sc_ds *ds, struct sc_err *err)
 static void free_ds(struct sc_ds *ds)
 {
 	sc_kv_close(ds->kv);
+	sc_ds_keys_close(ds->keys);
+	free(ds->folder);
+	sc_bytes_done(&ds->numbers);
 	sc_ds_access_free(ds);
 	sc_ds_pool_free(ds);
 	sc_bytes_done(&ds->scratch);
@@ -454,11 +472,18 @@ int sc_ds_open(const char *folder, const struct sc_ds_settings *settings, struct
 	ds->swept_ms = ds->repaired_ms = mono_ms();
 	sc_bytes_init(&ds->scratch, SCRATCH_MAX);
 	sc_bytes_init(&ds->prefix, SCRATCH_MAX);
+	sc_bytes_init(&ds->numbers, SCRATCH_MAX);
+	ds->lease_us = INT64_MAX;
+	ds->folder = strdup(folder);
+	if (!ds->folder) {
+		free_ds(ds);
+		return sc_err_nomem(err, "cannot open streams");
+	}
 	rc = sc_ds_store_open(folder, &ds->set, &ds->kv, err);
 	if (rc == 0)
 		rc = sc_ds_batch_look(ds, err);
 	if (rc == 0 && !ds->set.read_only) {
-		int failed = pthread_create(&ds->writer, NULL, write_on, ds);
+		int failed = sc_thread_start(&ds->writer, write_on, ds);
 
 		ds->has_writer = !failed;
 		if (failed)
@@ -535,6 +560,9 @@ int sc_ds_stats(struct sc_ds *ds, struct sc_ds_stats *ret_stats, struct sc_err *
 	stats.store_file_bytes = store.file_bytes;
 	stats.streams = sc_kv_count(txn, SC_DS_PATHS);
 	stats.delete_backlog = sc_kv_count(txn, SC_DS_DELETES);
+	stats.subs = sc_kv_count(txn, SC_DS_SUBS);
+	stats.links = sc_kv_count(txn, SC_DS_LINKS);
+	stats.links_pending = sc_kv_count(txn, SC_DS_PENDING);
 	rc = count_due(txn, &stats.expiry_due, err);
 	sc_kv_abort(&txn);
 	if (rc == 0)

@@ -47,6 +47,8 @@ struct sc_ds_settings { /* 0 = the standard value */
 	uint64_t batch_bytes_max;     /* in one commit: 64 MiB */
 	unsigned batch_calls_max;     /* in one commit: 4096 */
 	unsigned delete_page;         /* data is removed in pages of so many runs of messages: 2000 */
+	unsigned subs_max;            /* subscriptions: 10,000 */
+	unsigned links_max;           /* streams of one subscription: 100,000 */
 	int64_t sweep_ms, repair_ms;  /* between two looks: 10 s and 60 s; -1: only sc_ds_upkeep */
 	/* From the writer's thread: an error that no caller gets (upkeep that failed, a broken
 	 * store). */
@@ -86,6 +88,7 @@ struct sc_ds_call {
 	struct sc_ds_presplit split;
 	struct sc_ds_load *load;
 	int (*work)(struct sc_ds_call *call, struct sc_ds_work *work, struct sc_err *err);
+	const void *asked; /* of SC_DS_OP_WORK */
 	int64_t taken_us;
 	uint64_t bytes;
 	bool has_split;
@@ -106,6 +109,7 @@ struct sc_ds_reader {
 	bool moved;                /* SSE: an event was sent */
 	bool base64, json;
 	uint64_t sid, at;          /* the life that is read, and how far */
+	uint64_t read_bytes;       /* the caller's: less than the engine's at a time; 0: as much */
 };
 static inline void sc_ds_reader_init(struct sc_ds_reader *reader)
 {
@@ -167,6 +171,7 @@ int sc_ds_upkeep(struct sc_ds *ds, struct sc_err *err);
 
 struct sc_ds_verified {
 	uint64_t streams, gone, messages, bytes, producers, faults;
+	uint64_t subs, links; /* of subscriptions */
 };
 /* Reads everything. Each fault is told to FAULT as one sentence; faults are no error of the
  * call. */
@@ -194,6 +199,10 @@ struct sc_ds_stats {
 	uint64_t streams, delete_backlog, expiry_due;
 	uint64_t store_used_bytes, store_file_bytes;
 	bool broken;                           /* takes no writes until it is opened again */
+	/* subscriptions */
+	uint64_t wakes, leases_over, fenced, links_refused, wakes_unheard;
+	uint64_t hooks_taken, hooks_done, hooks_failed; /* deliveries, by what became of them */
+	uint64_t subs, links, links_pending;            /* now */
 };
 int sc_ds_stats(struct sc_ds *ds, struct sc_ds_stats *ret_stats, struct sc_err *err);
 

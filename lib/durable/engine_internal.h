@@ -31,8 +31,16 @@ enum sc_ds_table {
 	SC_DS_PRODUCERS, /* sid, 'i' and the id (or 'h' and its SHA-256) -> epoch, seq */
 	SC_DS_EXPIRY,    /* when to look, sid -> nothing */
 	SC_DS_FORKS,     /* source sid, fork sid -> nothing */
-	SC_DS_DELETES,   /* sid -> 'D': all its runs and producers; 'T': what is trimmed */
+	SC_DS_DELETES,   /* sid -> 'D': all its runs and producers; 'T': what is trimmed; of a
+			    subscription 'S': its links */
 	SC_DS_SEALS,     /* group -> nothing */
+	SC_DS_SUBS,      /* number -> a subscription (sub_record.c) */
+	SC_DS_SUB_IDS,   /* a subscription's id -> its number */
+	SC_DS_PATTERNS,  /* what matching paths begin with, 0, number -> the pattern, with its prefix */
+	SC_DS_LINKS,     /* number, as a producer the path -> a link (sub_record.c) */
+	SC_DS_LINKED,    /* the path, 0, number -> nothing: who has a link to it */
+	SC_DS_PENDING,   /* as links, of those with more than was acknowledged -> nothing */
+	SC_DS_DUE,       /* 'L' a lease or 'A' a delivery, time, number -> nothing */
 	SC_DS_TABLES
 };
 
@@ -160,7 +168,7 @@ struct sc_ds {
 	struct sc_ds_entry *pool;
 	unsigned pooled;
 	struct sc_ds_entry *buckets[SC_DS_BUCKETS];
-	struct sc_bytes scratch, prefix;
+	struct sc_bytes scratch, prefix, numbers;
 	struct sc_ds_event *events;
 	size_t events_count, events_cap;
 	int64_t due_us;             /* the first row of the expiry index, or earlier */
@@ -168,6 +176,12 @@ struct sc_ds {
 	bool backlog;               /* deletes has rows */
 	unsigned turns;             /* commits until what was deleted is free to be used */
 	char repair_at[16];         /* the last row of forks that repair looked at */
+	int64_t lease_us;           /* the first lease to end, or earlier */
+
+	/* subscriptions: durable/subs.h */
+	struct sc_ds_keys *keys;    /* NULL: not enabled */
+	void (*hooks_due)(void *arg); /* both with `lock` */
+	void *hooks_arg;
 };
 
 /* -- batch.c: one transaction of the writer -- */
@@ -181,6 +195,8 @@ struct sc_ds_entry {         /* what the transaction knows of one path */
 	int64_t stored_us;          /* the last access that the store has */
 	struct sc_bytes run;        /* frames at the tail that are not in the store yet */
 	uint64_t run_at;
+	struct sc_ds_entry *next_news;
+	bool news;                  /* for subscriptions: see subs_news.c */
 };
 
 struct sc_ds_work {
@@ -190,6 +206,11 @@ struct sc_ds_work {
 	uint64_t next_sid;       /* 0: not read yet */
 	bool sid_moved;
 	uint64_t appended, closed, append_bytes, expired, trimmed, deleted_bytes;
+	bool has_subs;           /* there are subscriptions */
+	bool hooks_due;          /* a delivery became due */
+	struct sc_ds_entry *news;/* streams that subscriptions have not heard of yet */
+	uint64_t wakes, leases_over, fenced, links_refused, wakes_unheard;
+	uint64_t hooks[3];       /* enum sc_ds_outcome */
 };
 
 int sc_ds_work_path(struct sc_ds_work *work, struct sc_span path, struct sc_ds_entry **ret_entry,
@@ -203,11 +224,14 @@ int sc_ds_work_tell(struct sc_ds_work *work, enum sc_ds_happened happened,
 int sc_ds_work_runs(struct sc_ds_work *work, struct sc_err *err);
 /* And the records with it. */
 int sc_ds_work_flush(struct sc_ds_work *work, struct sc_err *err);
+/* One that the transaction knows already, or NULL. */
+struct sc_ds_entry *sc_ds_work_known(struct sc_ds_work *work, struct sc_span path);
 /* Behind the stream's tail, which is AT and is the caller's to move. */
 int sc_ds_work_append(struct sc_ds_work *work, struct sc_ds_entry *entry, uint64_t at,
 		      const struct sc_ds_messages *messages, struct sc_err *err);
 struct sc_ds_chores {
 	bool sweep, repair, all_visits;
+	bool leases;                  /* some may be over */
 	bool sweep_more, repair_more; /* not at the end yet */
 };
 /* All of CALLS (a list, NULL is fine) and CHORES: decided, committed, answered. The calls are
@@ -224,7 +248,9 @@ int sc_ds_write(struct sc_ds_work *work, struct sc_ds_call *call, struct sc_err 
 /* Gone when forks refer to it, else away, with the gone sources that nobody else refers to. */
 int sc_ds_remove(struct sc_ds_work *work, struct sc_ds_entry *entry, struct sc_err *err);
 int sc_ds_purge(struct sc_ds_work *work, struct sc_ds_entry *entry, struct sc_err *err);
-/* Work for sc_ds_delete_page: 'D' or 'T'. */
+/* The next number of a life. */
+int sc_ds_next_sid(struct sc_ds_work *work, uint64_t *ret_sid, struct sc_err *err);
+/* Work for sc_ds_delete_page: 'D', 'T' or 'S'. */
 int sc_ds_mark(struct sc_ds_work *work, uint64_t sid, char what, struct sc_err *err);
 /* When to look at it again: its row of the expiry index. INT64_MAX: never. */
 int sc_ds_index(struct sc_ds_work *work, struct sc_ds_entry *entry, int64_t at_us,
@@ -234,6 +260,10 @@ int sc_ds_index(struct sc_ds_work *work, struct sc_ds_entry *entry, int64_t at_u
 int sc_ds_sweep(struct sc_ds_work *work, unsigned max, bool *ret_more, struct sc_err *err);
 int sc_ds_delete_page(struct sc_ds_work *work, unsigned max, bool *ret_more, struct sc_err *err);
 int sc_ds_repair(struct sc_ds_work *work, unsigned max, bool *ret_more, struct sc_err *err);
+/* The first row of TABLE at or after FROM: 1 = *ret_key is a copy of its key, VALUE its value (good
+ * until the next write). */
+int sc_ds_row_from(struct sc_kv_txn *txn, int table, struct sc_span from, struct sc_ds_key *ret_key,
+		   struct sc_span *ret_value, struct sc_err *err);
 
 /* -- access.c -- */
 /* The stream as it is now: its last access with those not stored yet, and with who waits. */

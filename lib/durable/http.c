@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/thread.h"
 #include "durable/http_internal.h"
 
 #define TICK_MS 1000
@@ -143,6 +144,16 @@ static void raise_limit(void)
 	}
 }
 
+static int open_subscriptions(struct sc_ds_http *http, struct sc_err *err)
+{
+	struct sc_ds_webhook_options options = { .ca = http->o.webhook_ca,
+						 .limit_ms = http->o.webhook_ms,
+						 .say = http->o.say };
+	int rc = sc_ds_subs_enable(http->ds, err);
+
+	return rc < 0 ? rc : sc_ds_webhooks_start(http->ds, &options, &http->webhooks, err);
+}
+
 static int open_all(struct sc_ds_http *http, struct sc_err *err)
 {
 	int rc = check_prefix(http, err);
@@ -162,11 +173,14 @@ static int open_all(struct sc_ds_http *http, struct sc_err *err)
 		rc = open_sockets(http, err);
 	if (rc == 0)
 		rc = open_shards(http, err);
+	if (rc == 0 && http->o.subscriptions)
+		rc = open_subscriptions(http, err);
 	return rc;
 }
 
 static void close_all(struct sc_ds_http *http)
 {
+	sc_ds_webhooks_stop(http->webhooks);
 	for (size_t i = 0; i < http->shard_count; i++)
 		sc_ds_shard_close(&http->shards[i]);
 	free(http->shards);
@@ -346,7 +360,7 @@ static void drain(struct sc_ds_http *http, int signal_fd)
 	sc_ds_logs_stop(&http->logs);
 	if (pipe2(ends, O_CLOEXEC) == 0) {
 		d.done_fd = ends[0];
-		e = pthread_create(&thread, NULL, hurry, &d);
+		e = sc_thread_start(&thread, hurry, &d);
 	}
 	if (e)
 		atomic_store(&http->at_once, true); /* nobody could hurry it later */

@@ -32,6 +32,9 @@ struct sc_ds_http_options { /* 0 and NULL: the standard value, where one is name
 	bool access_log;              /* a line for each request */
 	const char *const *logs;      /* "NAME=LOG": served read-only */
 	size_t log_count;
+	bool subscriptions;           /* PREFIX/__ds: subscriptions, and deliveries to webhooks */
+	const char *webhook_ca;       /* webhooks' certificates are signed by these; NULL: the system's */
+	int64_t webhook_ms;           /* 30 s: how long a webhook may take to answer */
 	int64_t long_poll_ms, sse_ms; /* 30 s, 60 s */
 	int64_t head_ms, idle_ms;     /* 10 s, 60 s */
 	int64_t grace_ms;             /* at the end: how long answers may take */

@@ -75,6 +75,8 @@ static void add_cache(struct sc_ds_fields *fields, const struct sc_ds_face *face
 		value = "no-store";
 	else if (answer->cache == SC_DS_CACHE_NO_CACHE)
 		value = "no-cache";
+	else if (answer->cache == SC_DS_CACHE_KEYS)
+		value = "public, max-age=300";
 	else if (answer->cache == SC_DS_CACHE_HISTORY)
 		value = face->private_cache ? "private, max-age=60, stale-while-revalidate=300"
 					    : "public, max-age=60, stale-while-revalidate=300";

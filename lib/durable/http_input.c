@@ -167,7 +167,7 @@ static enum sc_ds_step take_input(struct sc_ds_conn *conn, struct sc_span *input
 		*input = sc_span(input->data + len, input->len - len);
 		return conn->body_left ? SC_DS_STOP : SC_DS_GO_ON;
 	}
-	while ((rc = sc_ds_chunks_next(&conn->chunks, input, &data)) == 1)
+	while ((rc = sc_chunks_next(&conn->chunks, input, &data)) == 1)
 		if (!sc_ds_conn_body(conn, data.data, data.len))
 			return SC_DS_END;
 	if (rc < 0) {

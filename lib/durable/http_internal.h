@@ -21,10 +21,12 @@
 #include <sys/socket.h>
 
 #include "durable/http.h"
-#include "durable/http_chunks.h"
 #include "durable/http_fields.h"
 #include "durable/http_log.h"
 #include "durable/http_peers.h"
+#include "durable/subs.h"
+#include "durable/webhook.h"
+#include "net/chunks.h"
 #include "net/http.h"
 #include "net/listen.h"
 #include "net/tls.h"
@@ -105,9 +107,10 @@ struct sc_ds_conn {
 	struct sc_bytes scratch, location;
 	struct sc_span query, host, authorization, forwarded_host, forwarded_proto;
 	struct sc_ds_call call; /* request and answer */
+	struct sc_ds_sub_request *sub; /* of SC_DS_ROUTE_RESERVED, or NULL */
 	struct sc_bytes body;
 	uint64_t declared, discarded;
-	struct sc_ds_chunks chunks;
+	struct sc_chunks chunks;
 	uint64_t body_left;   /* of a declared length */
 	bool old;             /* HTTP/1.0 */
 	bool chunked, expects;
@@ -191,6 +194,7 @@ struct sc_ds_http {
 	struct sc_tls_context *tls; /* or NULL; tls_lock: replaced on SIGHUP */
 	pthread_rwlock_t tls_lock;
 	struct sc_bytes every; /* the fields of every answer, as lines */
+	struct sc_ds_webhooks *webhooks; /* NULL: no subscriptions */
 	int64_t began_us; /* wall */
 	atomic_bool stopping, at_once;
 	atomic_size_t clients;
@@ -262,6 +266,8 @@ bool sc_ds_conn_body_fits(struct sc_ds_conn *conn);
 
 /* -- http_work.c: what a route does -- */
 enum sc_ds_step sc_ds_conn_work(struct sc_ds_conn *conn);
+/* Gives conn->call to the engine, and waits. */
+enum sc_ds_step sc_ds_conn_submit(struct sc_ds_conn *conn);
 /* The note came, or the time is over. */
 enum sc_ds_step sc_ds_conn_again(struct sc_ds_conn *conn);
 /* One read of the stream or log of CONN into its answer. */
@@ -273,6 +279,9 @@ void sc_ds_conn_unwait(struct sc_ds_conn *conn);
 
 /* -- http_reply.c -- */
 enum sc_ds_step sc_ds_conn_reply(struct sc_ds_conn *conn);
+/* "http://HOST" as the client (or, when it is trusted, its proxy) knows this server, appended to
+ * OUT. */
+int sc_ds_conn_put_base(struct sc_ds_conn *conn, struct sc_bytes *out);
 /* A head into conn->out. LENGTH -1: none is said. */
 int sc_ds_conn_put_head(struct sc_ds_conn *conn, int64_t length);
 /* Counts what the answer's body takes. */
@@ -291,6 +300,7 @@ void sc_ds_count(struct sc_ds_conn *conn);
 
 /* -- http_reserved.c: PREFIX/__ds -- */
 /* The answer to a request below the reserved name; its body has been read. */
-void sc_ds_reserved(struct sc_ds_conn *conn);
+enum sc_ds_step sc_ds_reserved(struct sc_ds_conn *conn);
+void sc_ds_reserved_forget(struct sc_ds_conn *conn);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "durable/sse.h"
 #include "json/line.h"
 #include "log/reader.h"
 
@@ -114,7 +115,8 @@ static int look(struct sc_ds_logs *logs, size_t at, struct sc_log **handle,
 	return 0;
 }
 
-static int put_rows(struct sc_span lines, uint64_t tail, struct sc_bytes *out, uint64_t *ret_end)
+static int put_rows(struct sc_span lines, uint64_t tail, size_t most, struct sc_bytes *out,
+		    uint64_t *ret_end)
 {
 	const char *at = lines.data, *end = lines.data + lines.len;
 	int rc = 0;
@@ -132,15 +134,15 @@ static int put_rows(struct sc_span lines, uint64_t tail, struct sc_bytes *out, u
 			rc = sc_bytes_put(out, line.msg.data, line.msg.len);
 		*ret_end = line.offset;
 		at = stop + 1;
-		if (rc == 0 && out->len >= PAGE_BYTES && at < end)
+		if (rc == 0 && out->len >= most && at < end)
 			return 1;
 	}
 	return rc;
 }
 
-/* Rows from START, to about a page: a JSON array. *ret_end: behind the last of them. */
-static int read_rows(struct sc_log *log, uint64_t start, uint64_t tail, struct sc_bytes *out,
-		     uint64_t *ret_end, struct sc_err *err)
+/* Rows from START, to about MOST bytes: a JSON array. *ret_end: behind the last of them. */
+static int read_rows(struct sc_log *log, uint64_t start, uint64_t tail, size_t most,
+		     struct sc_bytes *out, uint64_t *ret_end, struct sc_err *err)
 {
 	struct sc_reader *reader = NULL;
 	struct sc_run run;
@@ -150,15 +152,15 @@ static int read_rows(struct sc_log *log, uint64_t start, uint64_t tail, struct s
 	rc = sc_bytes_putc(out, '[');
 	if (rc == 0 && start < tail)
 		rc = sc_reader_open(log, start + 1, &reader, err);
-	while (rc == 0 && reader && more == 0 && out->len < PAGE_BYTES) {
-		rc = sc_reader_next(reader, PAGE_BYTES, &run, err);
+	while (rc == 0 && reader && more == 0 && out->len < most) {
+		rc = sc_reader_next(reader, most, &run, err);
 		if (rc <= 0)
 			break;
-		more = put_rows(run.lines, tail, out, ret_end);
+		more = put_rows(run.lines, tail, most, out, ret_end);
 		rc = more < 0 ? more : 0;
 	}
 	/* read to the end: what lies between the last row and the frontier was never a row */
-	if (rc == 0 && more == 0 && out->len < PAGE_BYTES)
+	if (rc == 0 && more == 0 && out->len < most)
 		*ret_end = tail;
 	sc_reader_close(reader);
 	if (rc == SC_E_NOMEM)
@@ -226,7 +228,9 @@ int sc_ds_log_read(struct sc_ds_logs *logs, size_t at, struct sc_log **handle,
 	}
 	found.live = reader->live;
 	found.start = reader->at;
-	rc = read_rows(*handle, reader->at, stream.tail, &answer->body, &found.end, err);
+	rc = read_rows(*handle, reader->at, stream.tail,
+		       reader->live == SC_DS_SSE ? SC_DS_SSE_BYTES : PAGE_BYTES, &answer->body,
+		       &found.end, err);
 	if (rc == SC_E_REFUSED) { /* trimmed in between */
 		sc_ds_answer_error(answer, 410, "what is at this offset was trimmed");
 		return 0;

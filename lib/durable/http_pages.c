@@ -193,6 +193,10 @@ static int put_face(struct sc_ds_http *http, struct sc_bytes *out)
 		sent += atomic_load(&http->shards[i].counts.sent_bytes);
 	}
 	rc = put_requests(http, out);
+	if (rc == 0 && http->webhooks)
+		rc = one(out, "webhook_deliveries_running", "gauge",
+			 "Deliveries to webhooks that are on their way.",
+			 sc_ds_webhooks_running(http->webhooks));
 	if (rc == 0)
 		rc = put_durations(http, out);
 	if (rc == 0)
@@ -255,6 +259,19 @@ static int put_engine(const struct sc_ds_stats *s, struct sc_bytes *out)
 		  s->expiry_due },
 		{ "store_used_bytes", "gauge", "Bytes of the store in use.", s->store_used_bytes },
 		{ "store_file_bytes", "gauge", "Bytes of the store's file.", s->store_file_bytes },
+		{ "subscriptions", "gauge", "Subscriptions.", s->subs },
+		{ "subscription_links", "gauge", "Links of subscriptions to streams.", s->links },
+		{ "subscription_links_pending", "gauge",
+		  "Links whose streams have more than was acknowledged.", s->links_pending },
+		{ "subscription_links_refused_total", "counter",
+		  "Links that were not made, for the limit.", s->links_refused },
+		{ "subscription_wakes_total", "counter", "Wakes of subscriptions.", s->wakes },
+		{ "subscription_wakes_unheard_total", "counter",
+		  "Wakes whose wake stream could not be written.", s->wakes_unheard },
+		{ "subscription_leases_over_total", "counter", "Leases that ended by time.",
+		  s->leases_over },
+		{ "subscription_fenced_total", "counter",
+		  "Requests of workers whose wake was over.", s->fenced },
 		{ "store_ok", "gauge", "1 while the store takes writes.", !s->broken },
 	};
 	int rc = head(out, "appends_total", "counter", "Appends, by what they did.");
@@ -276,6 +293,17 @@ static int put_engine(const struct sc_ds_stats *s, struct sc_bytes *out)
 	if (rc == 0)
 		rc = histogram(out, "append_duration_seconds", "", s->append_us.buckets,
 			       s->append_us.sum_us);
+	if (rc == 0)
+		rc = head(out, "webhook_deliveries_total", "counter",
+			  "Deliveries to webhooks, by what became of them.");
+	if (rc == 0)
+		rc = sc_bytes_putf(out,
+				   "sc_streams_webhook_deliveries_total{result=\"done\"} %llu\n"
+				   "sc_streams_webhook_deliveries_total{result=\"taken\"} %llu\n"
+				   "sc_streams_webhook_deliveries_total{result=\"failed\"} %llu\n",
+				   (unsigned long long)s->hooks_done,
+				   (unsigned long long)s->hooks_taken,
+				   (unsigned long long)s->hooks_failed);
 	for (size_t i = 0; rc == 0 && i < sizeof(rows) / sizeof(*rows); i++)
 		rc = one(out, rows[i].name, rows[i].kind, rows[i].help, rows[i].value);
 	return rc;

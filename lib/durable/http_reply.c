@@ -25,12 +25,11 @@ void sc_ds_conn_uncharge(struct sc_ds_conn *conn)
 	conn->held_out = 0;
 }
 
-/* http://HOST/PATH of what was created; NULL where nobody says which host. */
-static const char *location(struct sc_ds_conn *conn)
+int sc_ds_conn_put_base(struct sc_ds_conn *conn, struct sc_bytes *out)
 {
 	struct sc_ds_http *http = conn->shard->http;
-	struct sc_span host = conn->host, scheme = SC_SPAN("http"), path = conn->call.request.path;
-	struct sc_bytes *text = &conn->location;
+	struct sc_span host = conn->host, scheme = SC_SPAN("http");
+	int rc;
 
 	if (http->o.cert)
 		scheme = SC_SPAN("https");
@@ -42,10 +41,20 @@ static const char *location(struct sc_ds_conn *conn)
 		scheme = SC_SPAN("http");
 	if (!sc_ds_filled(host) || !sc_ds_value_clean(host))
 		host = sc_span_str(http->listen.count ? http->listen.sockets[0].name : "localhost");
+	rc = sc_bytes_put(out, scheme.data, scheme.len);
+	if (rc == 0)
+		rc = sc_bytes_puts(out, "://");
+	return rc < 0 ? rc : sc_bytes_put(out, host.data, host.len);
+}
+
+/* http://HOST/PATH of what was created; NULL where nobody says which host. */
+static const char *location(struct sc_ds_conn *conn)
+{
+	struct sc_span path = conn->call.request.path;
+	struct sc_bytes *text = &conn->location;
+
 	sc_bytes_clear(text);
-	if (sc_bytes_put(text, scheme.data, scheme.len) < 0 || sc_bytes_puts(text, "://") < 0 ||
-	    sc_bytes_put(text, host.data, host.len) < 0 ||
-	    sc_bytes_put(text, path.data, path.len) < 0)
+	if (sc_ds_conn_put_base(conn, text) < 0 || sc_bytes_put(text, path.data, path.len) < 0)
 		return NULL;
 	return sc_bytes_str(text);
 }

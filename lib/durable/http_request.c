@@ -34,6 +34,7 @@ void sc_ds_conn_forget_request(struct sc_ds_conn *conn)
 
 	atomic_fetch_sub_explicit(&conn->shard->http->held, conn->held, memory_order_relaxed);
 	sc_ds_conn_uncharge(conn);
+	sc_ds_reserved_forget(conn);
 	drop(&conn->body);
 	drop(&answer.body);
 	drop(&conn->text);
@@ -47,7 +48,7 @@ void sc_ds_conn_forget_request(struct sc_ds_conn *conn)
 	conn->target = conn->query = conn->host = conn->authorization = conn->forwarded_host =
 		conn->forwarded_proto = (struct sc_span){ NULL, 0 };
 	conn->out_body = conn->out_tail = (struct sc_span){ NULL, 0 };
-	conn->chunks = (struct sc_ds_chunks){ .state = 0 };
+	conn->chunks = (struct sc_chunks){ .state = 0 };
 	conn->declared = conn->discarded = conn->body_left = conn->held = conn->sent_bytes = 0;
 	conn->old = conn->chunked = conn->expects = conn->collects = conn->close_after =
 		conn->live = conn->over = conn->resumed = false;

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/thread.h"
 #include "durable/http_internal.h"
 
 #define EVENTS_MAX 128
@@ -242,7 +243,7 @@ int sc_ds_shard_open(struct sc_ds_http *http, struct sc_ds_shard *shard, struct 
 
 int sc_ds_shard_start(struct sc_ds_shard *shard, struct sc_err *err)
 {
-	int e = pthread_create(&shard->thread, NULL, run, shard);
+	int e = sc_thread_start(&shard->thread, run, shard);
 
 	if (e)
 		return sc_err_sys(err, SC_E_NOMEM, e, "cannot start a thread");

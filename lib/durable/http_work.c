@@ -1,6 +1,7 @@
 /* http_work.c: what is done with a request whose body is there, and with one that waited. */
 #include "base/clock.h"
 #include "durable/http_internal.h"
+#include "durable/sse.h"
 
 static const char stopping[] = "the server is stopping";
 
@@ -26,12 +27,10 @@ static void on_done(struct sc_ds_call *call)
 	sc_ds_shard_note(conn->shard, &conn->note);
 }
 
-static enum sc_ds_step write_stream(struct sc_ds_conn *conn)
+enum sc_ds_step sc_ds_conn_submit(struct sc_ds_conn *conn)
 {
 	struct sc_ds_call *call = &conn->call;
 
-	call->op = SC_DS_OP_REQUEST;
-	call->request.body = sc_span(conn->body.data ? conn->body.data : "", conn->body.len);
 	call->done = on_done;
 	call->arg = conn;
 	conn->phase = SC_DS_AT_WRITING;
@@ -39,6 +38,15 @@ static enum sc_ds_step write_stream(struct sc_ds_conn *conn)
 	if (sc_ds_submit(conn->shard->http->ds, call) != 0)
 		return sc_ds_conn_reply(conn);
 	return SC_DS_STOP;
+}
+
+static enum sc_ds_step write_stream(struct sc_ds_conn *conn)
+{
+	struct sc_ds_call *call = &conn->call;
+
+	call->op = SC_DS_OP_REQUEST;
+	call->request.body = sc_span(conn->body.data ? conn->body.data : "", conn->body.len);
+	return sc_ds_conn_submit(conn);
 }
 
 /* Reads. */
@@ -166,6 +174,8 @@ static enum sc_ds_step begin_read(struct sc_ds_conn *conn)
 
 	if (conn->query.data && sc_ds_query_parse(conn->query, &conn->scratch, &request->query) < 0)
 		return SC_DS_END;
+	if (request->query.live.data && sc_span_is(request->query.live, "sse"))
+		conn->reader.read_bytes = SC_DS_SSE_BYTES;
 	return read_stream(conn);
 }
 
@@ -205,7 +215,7 @@ enum sc_ds_step sc_ds_conn_work(struct sc_ds_conn *conn)
 	else if (conn->route == SC_DS_ROUTE_METRICS)
 		sc_ds_page_metrics(conn);
 	else if (conn->route == SC_DS_ROUTE_RESERVED)
-		sc_ds_reserved(conn);
+		return sc_ds_reserved(conn);
 	return sc_ds_conn_reply(conn);
 }
 

@@ -44,6 +44,7 @@ enum sc_ds_cache {
 	SC_DS_CACHE_NONE,     /* no Cache-Control */
 	SC_DS_CACHE_NO_STORE, /* no-store */
 	SC_DS_CACHE_NO_CACHE, /* no-cache: SSE */
+	SC_DS_CACHE_KEYS,     /* public, max-age=300 */
 	SC_DS_CACHE_HISTORY   /* public (or private), max-age=60, stale-while-revalidate=300 */
 };
 

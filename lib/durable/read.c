@@ -34,6 +34,7 @@ static bool begin(const struct sc_ds_request *request, const struct sc_ds_stream
 		.base64 = !sc_ds_type_is_text(stream->type),
 		.sid = stream->sid,
 		.at = plan.start,
+		.read_bytes = reader->read_bytes,
 	};
 	return true;
 }
@@ -99,6 +100,8 @@ static int read_in(struct sc_ds *ds, struct sc_kv_txn *txn, const struct sc_ds_r
 
 	if (rc < 0)
 		return rc;
+	if (reader->read_bytes && reader->read_bytes < limit)
+		limit = reader->read_bytes;
 	if (rc == 0)
 		there = NULL;
 	stored_us = there ? stream.accessed_us : 0;

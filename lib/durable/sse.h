@@ -15,6 +15,10 @@
 
 #include "base/bytes.h"
 
+/* Payload of one batch, about: as base64, with all that is around it, it is less than 256 KiB.
+ * There may be many readers that take nothing for long, each with a batch. */
+#define SC_DS_SSE_BYTES 180000u
+
 struct sc_ds_batch {
 	struct sc_span payload; /* the bytes, or the JSON array */
 	bool has_data;          /* a data event before the control event */

@@ -17,7 +17,9 @@ static const char *const tables[] = {
 	[SC_DS_META] = "meta",   [SC_DS_PATHS] = "paths",         [SC_DS_STREAMS] = "streams",
 	[SC_DS_RUNS] = "runs",   [SC_DS_PRODUCERS] = "producers", [SC_DS_EXPIRY] = "expiry",
 	[SC_DS_FORKS] = "forks", [SC_DS_DELETES] = "deletes",     [SC_DS_SEALS] = "seals",
-	[SC_DS_TABLES] = NULL,
+	[SC_DS_SUBS] = "subs",   [SC_DS_SUB_IDS] = "subids",      [SC_DS_PATTERNS] = "patterns",
+	[SC_DS_LINKS] = "links", [SC_DS_LINKED] = "linked",       [SC_DS_PENDING] = "pending",
+	[SC_DS_DUE] = "due",     [SC_DS_TABLES] = NULL,
 };
 
 /* FNV-1a, with the high half folded in: for tables in memory only. */

@@ -3,11 +3,10 @@
 
 #include "base/clock.h"
 #include "durable/engine_internal.h"
+#include "durable/subs_internal.h"
 
-/* The first row of TABLE at or after FROM: 1 = *ret_key is a copy of its key, VALUE its value (good
- * until the next write). */
-static int first_row(struct sc_kv_txn *txn, int table, struct sc_span from,
-		     struct sc_ds_key *ret_key, struct sc_span *ret_value, struct sc_err *err)
+int sc_ds_row_from(struct sc_kv_txn *txn, int table, struct sc_span from, struct sc_ds_key *ret_key,
+		   struct sc_span *ret_value, struct sc_err *err)
 {
 	struct sc_kv_cursor *cursor = NULL;
 	struct sc_span key;
@@ -56,7 +55,7 @@ int sc_ds_sweep(struct sc_ds_work *work, unsigned max, bool *ret_more, struct sc
 
 	*ret_more = true;
 	for (; max > 0; max--) {
-		rc = first_row(work->txn, SC_DS_EXPIRY, sc_span(NULL, 0), &key, &value, err);
+		rc = sc_ds_row_from(work->txn, SC_DS_EXPIRY, sc_span(NULL, 0), &key, &value, err);
 		if (rc < 0)
 			return rc;
 		work->ds->due_us = rc == 1 ? sc_ds_key_time(key.data) : INT64_MAX;
@@ -82,7 +81,7 @@ static int delete_rows(struct sc_ds_work *work, int table, uint64_t sid, uint64_
 
 	sc_ds_key1(&from, sid);
 	for (; *max > 0; --*max) {
-		rc = first_row(work->txn, table, sc_ds_key_span(&from), &key, &value, err);
+		rc = sc_ds_row_from(work->txn, table, sc_ds_key_span(&from), &key, &value, err);
 		if (rc <= 0)
 			return rc;
 		if (key.len < 8 || sc_ds_get_be64(key.data) != sid)
@@ -156,13 +155,15 @@ static int delete_trimmed(struct sc_ds_work *work, uint64_t sid, unsigned *max,
 
 /* One row of deletes, as far as *MAX goes. A source's turn comes when this row is done with, so
  * that a chain of forks is walked once. */
-static int delete_one(struct sc_ds_work *work, const struct sc_ds_key *key, bool trimmed,
+static int delete_one(struct sc_ds_work *work, const struct sc_ds_key *key, char what,
 		      unsigned *max, struct sc_err *err)
 {
 	uint64_t sid = sc_ds_get_be64(key->data), source = 0;
 	int rc;
 
-	if (trimmed) {
+	if (what == 'S') {
+		rc = sc_ds_subs_delete_links(work, sid, max, err);
+	} else if (what == 'T') {
 		rc = delete_trimmed(work, sid, max, &source, err);
 	} else {
 		rc = delete_rows(work, SC_DS_RUNS, sid, UINT64_MAX, max, err);
@@ -186,14 +187,14 @@ int sc_ds_delete_page(struct sc_ds_work *work, unsigned max, bool *ret_more, str
 
 	*ret_more = true;
 	while (max > 0) {
-		rc = first_row(work->txn, SC_DS_DELETES, sc_span(NULL, 0), &key, &what, err);
+		rc = sc_ds_row_from(work->txn, SC_DS_DELETES, sc_span(NULL, 0), &key, &what, err);
 		if (rc < 0)
 			return rc;
 		if (rc == 0) {
 			*ret_more = false;
 			return 0;
 		}
-		rc = delete_one(work, &key, what.len == 1 && what.data[0] == 'T', &max, err);
+		rc = delete_one(work, &key, what.len == 1 ? what.data[0] : 'D', &max, err);
 		if (rc < 0)
 			return rc;
 		if (max > 0)
@@ -232,7 +233,7 @@ int sc_ds_repair(struct sc_ds_work *work, unsigned max, bool *ret_more, struct s
 
 	*ret_more = true;
 	for (; max > 0; max--) {
-		rc = first_row(work->txn, SC_DS_FORKS, sc_span(at, 16), &key, &value, err);
+		rc = sc_ds_row_from(work->txn, SC_DS_FORKS, sc_span(at, 16), &key, &value, err);
 		if (rc == 1 && key.len == 16)
 			rc = repair_one(work, &key, err);
 		else if (rc >= 0)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "durable/engine_internal.h"
+#include "durable/subs_internal.h"
 
 #define PAGE 1000 /* rows of a table in one transaction */
 
@@ -308,6 +309,8 @@ int sc_ds_verify(struct sc_ds *ds, void (*told)(void *arg, const char *what), vo
 
 	for (size_t i = 0; rc == 0 && i < sizeof(others) / sizeof(*others); i++)
 		rc = check_table(&c, others[i], err);
+	if (rc == 0)
+		rc = sc_ds_subs_verify(ds, told, arg, &c.got, err);
 	if (rc == 0)
 		*ret_verified = c.got;
 	return rc;

@@ -116,7 +116,7 @@ int sc_ds_remove(struct sc_ds_work *work, struct sc_ds_entry *entry, struct sc_e
 	return rc;
 }
 
-static int next_sid(struct sc_ds_work *work, uint64_t *ret_sid, struct sc_err *err)
+int sc_ds_next_sid(struct sc_ds_work *work, uint64_t *ret_sid, struct sc_err *err)
 {
 	struct sc_span value;
 
@@ -181,7 +181,7 @@ static int insert(struct sc_ds_work *work, struct sc_ds_entry *entry, struct sc_
 {
 	struct sc_ds_key key;
 	char sid[8];
-	int rc = next_sid(work, &made->sid, err);
+	int rc = sc_ds_next_sid(work, &made->sid, err);
 
 	if (rc < 0)
 		return rc;

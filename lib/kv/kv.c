@@ -173,6 +173,8 @@ static int open_env(struct sc_kv *kv, const struct sc_kv_options *options, struc
 		rc = errno;
 	if (rc)
 		return sc_kv_fail(kv, rc, tried, err);
+	if (options->sync && !options->read_only)
+		kv->watch_fd = sc_kv_watch_open(kv->path, fd);
 	kv->dev = (uint64_t)st.st_dev;
 	kv->ino = (uint64_t)st.st_ino;
 	return 0;
@@ -182,6 +184,7 @@ static void env_free(struct sc_kv *kv)
 {
 	if (kv->env)
 		mdb_env_close(kv->env);
+	sc_close(&kv->watch_fd);
 	free(kv->path);
 	free(kv);
 }
@@ -222,6 +225,7 @@ int sc_kv_open(const char *path, const struct sc_kv_options *options, struct sc_
 	}
 	memcpy(kv->path, path, strlen(path) + 1);
 	kv->kind = options->kind ? options->kind : index_kind;
+	kv->watch_fd = -1;
 	rc = open_env(kv, options, err);
 	if (rc < 0) {
 		env_free(kv);
@@ -380,7 +384,7 @@ int sc_kv_commit(struct sc_kv_txn **txn, struct sc_err *err)
 	int rc = mdb_txn_commit(t->txn);
 
 	if (rc)
-		rc = sc_kv_fail(t->kv, rc, "cannot commit to", err);
+		rc = sc_kv_fail(t->kv, sc_kv_why(t->kv, rc, t->bytes), "cannot commit to", err);
 	free(t);
 	*txn = NULL;
 	return rc;
@@ -420,6 +424,7 @@ int sc_kv_put(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_sp
 	MDB_val k = to_val(key), v = to_val(value);
 	int rc = mdb_put(txn->txn, txn->kv->dbis[table], &k, &v, 0);
 
+	txn->bytes += key.len + value.len;
 	return rc ? sc_kv_fail(txn->kv, rc, "cannot write", err) : 0;
 }
 
@@ -429,6 +434,7 @@ int sc_kv_reserve(struct sc_kv_txn *txn, int table, struct sc_span key, size_t l
 	MDB_val k = to_val(key), v = { .mv_size = len };
 	int rc = mdb_put(txn->txn, txn->kv->dbis[table], &k, &v, MDB_RESERVE);
 
+	txn->bytes += key.len + len;
 	if (rc)
 		return sc_kv_fail(txn->kv, rc, "cannot write", err);
 	*ret_data = v.mv_data;

@@ -1,5 +1,5 @@
 /*
- * kv/kv_internal.h: what kv.c, cursor.c and make.c share.
+ * kv/kv_internal.h: what kv.c, cursor.c, make.c and room.c share.
  *
  * Owns      see kv/kv.h.
  * Units     none.
@@ -22,6 +22,7 @@ struct sc_kv {
 	char *path;
 	const char *kind;
 	uint64_t dev, ino;
+	int watch_fd; /* of a synced one: the data file once more, for room.c; or -1 */
 	pid_t pid;
 	unsigned users;
 	struct sc_kv *next;
@@ -30,10 +31,16 @@ struct sc_kv {
 struct sc_kv_txn {
 	MDB_txn *txn;
 	struct sc_kv *kv;
+	uint64_t bytes; /* that were put */
 };
 
 int sc_kv_fail(const struct sc_kv *kv, int rc, const char *tried, struct sc_err *err);
 /* A data file at PATH, if there is none: durable, whole or not there. An LMDB or system code. */
 int sc_kv_make(const char *path);
+/* The data file that LMDB has open, opened once more; -1 when it cannot be. */
+int sc_kv_watch_open(const char *path, mdb_filehandle_t theirs);
+/* After a commit of about BYTES that failed with RC: ENOSPC when it was for want of room, EIO when
+ * something that was written is not on disk, else RC. */
+int sc_kv_why(struct sc_kv *kv, int rc, uint64_t bytes);
 
 #endif

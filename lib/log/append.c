@@ -95,11 +95,35 @@ static int check_source(struct commit *c, struct sc_err *err)
 	return SC_E_REFUSED;
 }
 
+static uint64_t last_seq(const struct sc_log_rows *rows)
+{
+	return rows->producer_last ? rows->producer_last : rows->producer_seq + rows->count - 1;
+}
+
+/*
+ * Rows within the last commit of a producer: which offsets they got is known if every number was a
+ * row, and every row got the next offset. Of older commits the offsets are not kept.
+ */
+static void find_duplicate(const struct sc_log_rows *rows, struct sc_producer *dup)
+{
+	uint64_t skip = rows->producer_seq - dup->seq_first, seqs = dup->seq_last - dup->seq_first;
+
+	if (rows->producer_seq == dup->seq_first && last_seq(rows) == dup->seq_last)
+		return;
+	if (rows->producer_seq < dup->seq_first || dup->last - dup->first != seqs ||
+	    last_seq(rows) - rows->producer_seq != rows->count - 1) {
+		dup->first = dup->last = 0;
+		return;
+	}
+	dup->first += skip;
+	dup->last = dup->first + rows->count - 1;
+}
+
 /* 1: the rows are there already, as *DUP says. */
 static int check_producer(struct commit *c, struct sc_producer *dup, struct sc_err *err)
 {
 	const struct sc_log_rows *rows = c->rows;
-	uint64_t seq_last = rows->producer_seq + rows->count - 1;
+	uint64_t seq_last = last_seq(rows);
 	struct sc_producer old;
 	struct sc_span value;
 	int rc = sc_kv_get(c->txn, SC_T_PRODUCERS, rows->producer, &value, err);
@@ -117,9 +141,7 @@ static int check_producer(struct commit *c, struct sc_producer *dup, struct sc_e
 		return 0;
 	if (seq_last <= old.seq_last) {
 		*dup = old;
-		if (rows->producer_seq != old.seq_first || seq_last != old.seq_last)
-			dup->first = dup->last =
-				0; /* an older commit: there, but its offsets are not kept */
+		find_duplicate(rows, dup);
 		return 1;
 	}
 	refuse(c->log, err, "sequence", "producer sequence %llu does not follow %llu",
@@ -208,7 +230,7 @@ static int make_exts(struct commit *c, struct sc_err *err)
 		struct sc_producer p = {
 			.epoch = rows->producer_epoch,
 			.seq_first = rows->producer_seq,
-			.seq_last = rows->producer_seq + rows->count - 1,
+			.seq_last = last_seq(rows),
 			.first = c->first,
 			.last = c->last,
 			.commit = c->state.commit + 1,

@@ -35,6 +35,42 @@ bool sc_archive_key_parse(const char *key, uint64_t *ret_first, uint64_t *ret_la
 	return slash && sc_segment_name_parse(slash + 1, ret_first, ret_last);
 }
 
+void sc_archive_ship_key(const struct sc_archive *archive, uint64_t first, uint64_t last,
+			 char ret_key[SC_ARCHIVE_KEY])
+{
+	snprintf(ret_key, SC_ARCHIVE_KEY,
+		 "%s" SC_ARCHIVE_JOURNAL "%020llu-%020llu" SC_ARCHIVE_BLOCKS, archive->prefix,
+		 (unsigned long long)first, (unsigned long long)last);
+}
+
+bool sc_archive_ship_parse(const char *key, uint64_t *ret_first, uint64_t *ret_last)
+{
+	const char *slash = strrchr(key, '/'), *name = slash ? slash + 1 : key;
+	uint64_t first, last;
+
+	if (strlen(name) != 41 + sizeof(SC_ARCHIVE_BLOCKS) - 1 || name[20] != '-' ||
+	    strcmp(name + 41, SC_ARCHIVE_BLOCKS) != 0 || !sc_u64_parse(sc_span(name, 20), &first) ||
+	    !sc_u64_parse(sc_span(name + 21, 20), &last) || first == 0 || first > last ||
+	    last >= UINT64_MAX - 1)
+		return false;
+	*ret_first = first;
+	*ret_last = last;
+	return true;
+}
+
+uint64_t sc_archive_past(const struct sc_archive_epoch *epoch, uint64_t offset)
+{
+	for (size_t i = 0; i < epoch->burn_count; i++)
+		if (offset >= epoch->burns[i].first && offset < epoch->burns[i].next)
+			return epoch->burns[i].next;
+	return offset;
+}
+
+bool sc_archive_burned(const struct sc_archive_epoch *epoch, uint64_t offset)
+{
+	return sc_archive_past(epoch, offset) != offset;
+}
+
 int sc_archive_connect(struct sc_archive *archive, const char *url, const char *name,
 		       const struct sc_store_settings *settings, struct sc_err *err)
 {
@@ -91,9 +127,9 @@ bool sc_archive_text(const struct sc_json *root, const char *name, char *ret_tex
 	return true;
 }
 
-/* The object NAME, a JSON object of a format we know, into TEXT. SC_E_NOLOG: it is not there. */
-static int read_json(struct sc_archive *archive, const char *name, struct sc_bytes *text,
-		     struct sc_json *ret_root, struct sc_store_info *ret_info, struct sc_err *err)
+int sc_archive_read_json(struct sc_archive *archive, const char *name, struct sc_bytes *text,
+			 struct sc_json *ret_root, struct sc_store_info *ret_info,
+			 struct sc_err *err)
 {
 	struct sc_json member;
 	char key[SC_ARCHIVE_KEY];
@@ -119,6 +155,37 @@ static int read_json(struct sc_archive *archive, const char *name, struct sc_byt
 	return SC_E_CONFIG;
 }
 
+/* [[epoch,first,next],...] */
+static bool read_burns(const struct sc_json *root, struct sc_archive_epoch *now)
+{
+	struct sc_json list, one, member;
+	struct sc_json_walk walk, parts;
+	struct sc_span key;
+	uint64_t above = 0;
+
+	if (!sc_json_get(root, "burned", &list))
+		return true;
+	if (list.kind != SC_JSON_ARRAY)
+		return false;
+	sc_json_walk_init(&walk, &list);
+	while (sc_json_walk_next(&walk, &key, &one)) {
+		uint64_t n[3];
+		size_t count = 0;
+
+		if (one.kind != SC_JSON_ARRAY || now->burn_count == SC_ARCHIVE_BURNS_MAX)
+			return false;
+		sc_json_walk_init(&parts, &one);
+		while (count < 3 && sc_json_walk_next(&parts, &key, &member) &&
+		       sc_json_u64(&member, &n[count]))
+			count++;
+		if (count != 3 || n[1] <= above || n[2] <= n[1] || n[2] >= UINT64_MAX - 1)
+			return false;
+		above = n[2];
+		now->burns[now->burn_count++] = (struct sc_archive_burn){ n[0], n[1], n[2] };
+	}
+	return true;
+}
+
 int sc_archive_read_epoch(struct sc_archive *archive, struct sc_archive_epoch *ret_epoch,
 			  struct sc_err *err)
 {
@@ -129,13 +196,13 @@ int sc_archive_read_epoch(struct sc_archive *archive, struct sc_archive_epoch *r
 	int rc;
 
 	sc_bytes_init(&text, 64u << 10);
-	rc = read_json(archive, SC_ARCHIVE_EPOCH, &text, &root, &info, err);
+	rc = sc_archive_read_json(archive, SC_ARCHIVE_EPOCH, &text, &root, &info, err);
 	if (rc == 0) {
 		if (!sc_archive_text(&root, "stream_id", now.stream_id, sizeof(now.stream_id)) ||
 		    !sc_archive_text(&root, "owner", now.owner, sizeof(now.owner)) ||
 		    !sc_json_get(&root, "epoch", &epoch) || !sc_json_u64(&epoch, &now.epoch) ||
 		    now.epoch == 0 || !sc_json_get(&root, "floor", &floor) ||
-		    !sc_json_u64(&floor, &now.floor))
+		    !sc_json_u64(&floor, &now.floor) || !read_burns(&root, &now))
 			rc = no_sense(archive, SC_ARCHIVE_EPOCH,
 				      "its members are not those of an epoch", err);
 		if (!sc_archive_text(&root, "host", now.host, sizeof(now.host)))
@@ -150,15 +217,14 @@ int sc_archive_read_epoch(struct sc_archive *archive, struct sc_archive_epoch *r
 	return rc;
 }
 
-/* The stream's id, from log.json. */
-static int read_id(struct sc_archive *archive, struct sc_err *err)
+int sc_archive_read_id(struct sc_archive *archive, struct sc_err *err)
 {
 	struct sc_json root;
 	struct sc_bytes text;
 	int rc;
 
 	sc_bytes_init(&text, SC_ARCHIVE_JSON_MAX);
-	rc = read_json(archive, SC_ARCHIVE_LOG, &text, &root, NULL, err);
+	rc = sc_archive_read_json(archive, SC_ARCHIVE_LOG, &text, &root, NULL, err);
 	if (rc == SC_E_NOLOG) {
 		sc_err_next(
 			err,
@@ -171,49 +237,61 @@ static int read_id(struct sc_archive *archive, struct sc_err *err)
 	return rc;
 }
 
-int sc_archive_add(struct sc_archive *archive, const struct sc_archive_item *item,
-		   struct sc_err *err)
+int sc_archive_shelve(struct sc_archive_items *list, const struct sc_archive_item *item,
+		      struct sc_err *err)
 {
-	size_t at = archive->count, covered;
+	size_t at = list->count, covered;
 
-	if (archive->count == archive->cap) {
-		size_t cap = archive->cap ? 2 * archive->cap : 256;
+	if (list->count == list->cap) {
+		size_t cap = list->cap ? 2 * list->cap : 256;
 		struct sc_archive_item *more = NULL;
 
-		if (archive->count >= SC_ARCHIVE_SEGMENTS_MAX)
+		if (list->count >= SC_ARCHIVE_SEGMENTS_MAX)
 			return sc_err_set(err, SC_E_DATA, TRIED, "it holds more than %u segments",
 					  SC_ARCHIVE_SEGMENTS_MAX);
-		more = sc_realloc(archive->items, cap * sizeof(*more));
+		more = sc_realloc(list->items, cap * sizeof(*more));
 		if (!more)
 			return sc_err_nomem(err, TRIED);
-		archive->items = more;
-		archive->cap = cap;
+		list->items = more;
+		list->cap = cap;
 	}
-	while (at > 0 && archive->items[at - 1].first >= item->first)
+	while (at > 0 && list->items[at - 1].first >= item->first)
 		at--;
 	/* of those that overlap, the one that holds all rows of the others counts: it was made of
 	 * them */
-	if ((at > 0 && archive->items[at - 1].last >= item->last) ||
-	    (at < archive->count && archive->items[at].first == item->first &&
-	     archive->items[at].last >= item->last))
+	if ((at > 0 && list->items[at - 1].last >= item->last) ||
+	    (at < list->count && list->items[at].first == item->first &&
+	     list->items[at].last >= item->last))
 		return 0;
-	for (covered = at; covered < archive->count && archive->items[covered].last <= item->last;)
+	for (covered = at; covered < list->count && list->items[covered].last <= item->last;)
 		covered++;
-	memmove(&archive->items[at + 1], &archive->items[covered],
-		(archive->count - covered) * sizeof(*archive->items));
-	archive->items[at] = *item;
-	archive->count = archive->count - (covered - at) + 1;
+	memmove(&list->items[at + 1], &list->items[covered],
+		(list->count - covered) * sizeof(*list->items));
+	list->items[at] = *item;
+	list->count = list->count - (covered - at) + 1;
 	return 0;
 }
 
-size_t sc_archive_item_of(const struct sc_archive *archive, uint64_t offset)
+int sc_archive_add(struct sc_archive *archive, const struct sc_archive_item *item,
+		   struct sc_err *err)
 {
-	size_t low = 0, high = archive->count;
+	struct sc_archive_items list = { archive->items, archive->count, archive->cap };
+	int rc = sc_archive_shelve(&list, item, err);
+
+	archive->items = list.items;
+	archive->count = list.count;
+	archive->cap = list.cap;
+	return rc;
+}
+
+size_t sc_archive_at(const struct sc_archive_item *items, size_t count, uint64_t offset)
+{
+	size_t low = 0, high = count;
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
-		if (archive->items[mid].last < offset)
+		if (items[mid].last < offset)
 			low = mid + 1;
 		else
 			high = mid;
@@ -221,18 +299,54 @@ size_t sc_archive_item_of(const struct sc_archive *archive, uint64_t offset)
 	return low;
 }
 
-static int each_object(void *arg, const struct sc_store_item *object, struct sc_err *err)
+size_t sc_archive_item_of(const struct sc_archive *archive, uint64_t offset)
 {
-	struct sc_archive *archive = arg;
+	return sc_archive_at(archive->items, archive->count, offset);
+}
+
+/* What was found, before it is known what of it counts. */
+struct found {
+	struct sc_archive_items segments, ships;
+};
+
+static int note(struct sc_archive_items *list, const struct sc_archive_item *item,
+		struct sc_err *err)
+{
+	if (list->count == list->cap) {
+		size_t cap = list->cap ? 2 * list->cap : 256;
+		struct sc_archive_item *more = sc_realloc(list->items, cap * sizeof(*more));
+
+		if (!more)
+			return sc_err_nomem(err, TRIED);
+		list->items = more;
+		list->cap = cap;
+	}
+	list->items[list->count++] = *item;
+	return 0;
+}
+
+static int each_segment(void *arg, const struct sc_store_item *object, struct sc_err *err)
+{
+	struct found *found = arg;
 	struct sc_archive_item item = { .bytes = object->size };
 
 	if (object->folder || !sc_archive_key_parse(object->key, &item.first, &item.last))
 		return 0; /* somebody else's */
-	return sc_archive_add(archive, &item, err);
+	return note(&found->segments, &item, err);
+}
+
+static int each_ship(void *arg, const struct sc_store_item *object, struct sc_err *err)
+{
+	struct found *found = arg;
+	struct sc_archive_item item = { .bytes = object->size };
+
+	if (object->folder || !sc_archive_ship_parse(object->key, &item.first, &item.last))
+		return 0;
+	return note(&found->ships, &item, err);
 }
 
 /* list.json: {"format":1,"stream_id":ID,"floor":N,"segments":[[first,last,bytes],...]} */
-static int read_list(struct sc_archive *archive, struct sc_err *err)
+static int read_list(struct sc_archive *archive, struct found *found, struct sc_err *err)
 {
 	struct sc_json root, list, one, member;
 	struct sc_json_walk walk, parts;
@@ -241,7 +355,7 @@ static int read_list(struct sc_archive *archive, struct sc_err *err)
 	int rc;
 
 	sc_bytes_init(&text, SC_ARCHIVE_JSON_MAX);
-	rc = read_json(archive, SC_ARCHIVE_LIST, &text, &root, NULL, err);
+	rc = sc_archive_read_json(archive, SC_ARCHIVE_LIST, &text, &root, NULL, err);
 	if (rc == 0 && (!sc_json_get(&root, "segments", &list) || list.kind != SC_JSON_ARRAY))
 		rc = no_sense(archive, SC_ARCHIVE_LIST, "it holds no segments", err);
 	if (rc == 0)
@@ -257,11 +371,11 @@ static int read_list(struct sc_archive *archive, struct sc_err *err)
 				n++;
 		}
 		if (n == 3 && numbers[0] && numbers[0] <= numbers[1])
-			rc = sc_archive_add(archive,
-					    &(struct sc_archive_item){ .first = numbers[0],
-								       .last = numbers[1],
-								       .bytes = numbers[2] },
-					    err);
+			rc = note(&found->segments,
+				  &(struct sc_archive_item){ .first = numbers[0],
+							     .last = numbers[1],
+							     .bytes = numbers[2] },
+				  err);
 		else
 			rc = no_sense(archive, SC_ARCHIVE_LIST, "a segment is not three numbers",
 				      err);
@@ -270,51 +384,92 @@ static int read_list(struct sc_archive *archive, struct sc_err *err)
 	return rc;
 }
 
-int sc_archive_refresh(struct sc_archive *archive, struct sc_err *err)
+/* Rows go from what was shipped into segments: looked for in this order, they are seen in one of
+ * both at least. */
+static int list_all(struct sc_archive *archive, struct found *found, struct sc_err *err)
 {
-	struct sc_archive_item *old = archive->items;
-	size_t old_count = archive->count, below = 0;
-	struct sc_archive_epoch none = { .floor = 0 };
 	char prefix[SC_ARCHIVE_KEY];
 	struct sc_store_listing what = { .prefix = prefix };
 	int rc;
 
-	/* the floor first: what went below it while we list is not missed then */
-	rc = sc_archive_read_epoch(archive, &archive->epoch, err);
-	if (rc == SC_E_NOLOG) {
-		archive->epoch = none;
-		rc = 0;
-	}
-	if (rc < 0)
-		return rc;
+	if (!archive->can_list)
+		return read_list(archive, found, err);
+	sc_archive_name(archive, SC_ARCHIVE_JOURNAL, prefix);
+	rc = sc_store_list(archive->store, &what, each_ship, found, err);
 	sc_archive_name(archive, SC_ARCHIVE_SEALED, prefix);
-	archive->items = NULL;
-	archive->count = archive->cap = 0;
-	rc = archive->can_list ? sc_store_list(archive->store, &what, each_object, archive, err)
-			       : read_list(archive, err);
-	while (below < archive->count && archive->items[below].last < archive->epoch.floor)
-		below++;
-	if (below) {
-		archive->count -= below;
-		memmove(archive->items, archive->items + below,
-			archive->count * sizeof(*archive->items));
+	return rc < 0 ? rc : sc_store_list(archive->store, &what, each_segment, found, err);
+}
+
+/* Those of FOUND that count: not what is given up, nor what a machine put there after it was
+ * replaced. What is known of their times stays known. */
+static int take(const struct sc_archive_epoch *epoch, const struct sc_archive_items *found,
+		const struct sc_archive_item *old, size_t old_count, struct sc_archive_items *list,
+		struct sc_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < found->count; i++) {
+		const struct sc_archive_item *item = &found->items[i];
+
+		if (item->last >= epoch->floor && !sc_archive_burned(epoch, item->first) &&
+		    !sc_archive_burned(epoch, item->last))
+			rc = sc_archive_shelve(list, item, err);
 	}
-	/* what is known of their times stays known */
-	for (size_t i = 0, k = 0; i < archive->count; i++) {
-		while (k < old_count && old[k].first < archive->items[i].first)
+	for (size_t i = 0, k = 0; i < list->count; i++) {
+		while (k < old_count && old[k].first < list->items[i].first)
 			k++;
-		if (k < old_count && old[k].first == archive->items[i].first &&
-		    old[k].last == archive->items[i].last) {
-			archive->items[i].first_us = old[k].first_us;
-			archive->items[i].last_us = old[k].last_us;
+		if (k < old_count && old[k].first == list->items[i].first &&
+		    old[k].last == list->items[i].last) {
+			list->items[i].first_us = old[k].first_us;
+			list->items[i].last_us = old[k].last_us;
 		}
 	}
-	free(old);
 	return rc;
 }
 
-int sc_archive_open(const char *url, const struct sc_store_settings *settings,
-		    struct sc_archive **ret_archive, struct sc_err *err)
+int sc_archive_refresh(struct sc_archive *archive, struct sc_err *err)
+{
+	struct sc_archive_items segments = { NULL, 0, 0 }, ships = { NULL, 0, 0 };
+	struct found found = { segments, ships };
+	struct sc_archive_epoch epoch = { .epoch = 0 };
+	int rc = list_all(archive, &found, err);
+	bool listed = rc == 0;
+
+	/* behind the listing: what went while we listed is below this floor, and what a machine put
+	 * there after it was replaced is in a range that is burned */
+	if (rc == 0)
+		rc = sc_archive_read_epoch(archive, &epoch, err);
+	if (rc == SC_E_NOLOG && listed) {
+		sc_err_clear(err);
+		rc = 0;
+	}
+	if (rc == 0)
+		rc = take(&epoch, &found.segments, archive->items, archive->count, &segments, err);
+	if (rc == 0)
+		rc = take(&epoch, &found.ships, archive->ships.items, archive->ships.count, &ships,
+			  err);
+	if (rc == 0) {
+		free(archive->items);
+		free(archive->ships.items);
+		archive->items = segments.items;
+		archive->count = segments.count;
+		archive->cap = segments.cap;
+		archive->ships = ships;
+		archive->strays = ships.count < found.ships.count;
+		archive->epoch = epoch;
+		archive->shipped_next = archive->sealed_seen = 0;
+	} else {
+		free(segments.items);
+		free(ships.items);
+	}
+	free(found.segments.items);
+	free(found.ships.items);
+	return rc;
+}
+
+/* The archive at URL, or NAME in the folder of archives at URL. */
+static int open_at(const char *url, const char *name, const struct sc_store_settings *settings,
+		   struct sc_archive **ret_archive, struct sc_err *err)
 {
 	struct sc_archive *archive = sc_calloc(1, sizeof(*archive));
 	int rc;
@@ -322,9 +477,9 @@ int sc_archive_open(const char *url, const struct sc_store_settings *settings,
 	if (!archive)
 		return sc_err_nomem(err, TRIED);
 	archive->can_list = strncasecmp(url, "http", 4) != 0;
-	rc = sc_archive_connect(archive, url, "", settings, err);
+	rc = sc_archive_connect(archive, url, name, settings, err);
 	if (rc == 0)
-		rc = read_id(archive, err);
+		rc = sc_archive_read_id(archive, err);
 	if (rc == 0)
 		rc = sc_archive_refresh(archive, err);
 	if (rc < 0) {
@@ -335,33 +490,131 @@ int sc_archive_open(const char *url, const struct sc_store_settings *settings,
 	return 0;
 }
 
+int sc_archive_open(const char *url, const struct sc_store_settings *settings,
+		    struct sc_archive **ret_archive, struct sc_err *err)
+{
+	return open_at(url, "", settings, ret_archive, err);
+}
+
+int sc_archive_find(const char *url, const char *name, const struct sc_store_settings *settings,
+		    struct sc_archive **ret_archive, struct sc_err *err)
+{
+	int rc = open_at(url, "", settings, ret_archive, err);
+
+	/* what is no name of a log (of a stream of another server) is in no folder of archives */
+	if (rc != SC_E_NOLOG || !*name || *name == '.' || strlen(name) > NAME_MAX ||
+	    strchr(name, '/'))
+		return rc;
+	rc = open_at(url, name, settings, ret_archive, err);
+	if (rc == SC_E_NOLOG && err)
+		sc_err_next(err, "give the URL of the archive, or of the folder where '%s' is one",
+			    name);
+	return rc;
+}
+
+void sc_archive_done(struct sc_archive *archive)
+{
+	sc_store_close(archive->store);
+	free(archive->url);
+	free(archive->items);
+	free(archive->ships.items);
+	free(archive->record.spans);
+}
+
 void sc_archive_close(struct sc_archive *archive)
 {
 	if (!archive)
 		return;
-	sc_store_close(archive->store);
-	free(archive->url);
-	free(archive->items);
-	free(archive->record.spans);
+	sc_archive_done(archive);
 	free(archive);
 }
 
 void sc_archive_state(const struct sc_archive *archive, struct sc_archive_state *ret_state)
 {
-	uint64_t first, bytes = 0, floor = archive->epoch.floor ? archive->epoch.floor : 1;
+	const struct sc_archive_items *ships = &archive->ships;
+	uint64_t first, next, bytes = 0, floor = archive->epoch.floor ? archive->epoch.floor : 1;
 
 	for (size_t i = 0; i < archive->count; i++)
 		bytes += archive->items[i].bytes;
-	first = archive->count ? archive->items[0].first : floor;
+	first = next = floor;
+	if (archive->count) {
+		first = archive->items[0].first;
+		if (ships->count && ships->items[0].last < first) /* trimmed before it was sealed */
+			first = ships->items[0].first;
+		next = archive->items[archive->count - 1].last + 1;
+	} else if (ships->count) {
+		first = ships->items[0].first;
+	}
 	*ret_state = (struct sc_archive_state){
 		.url = archive->url,
 		.stream_id = archive->stream_id,
 		.epoch = archive->epoch.epoch,
 		.first_offset = first > floor ? first : floor,
-		.next_offset = archive->count ? archive->items[archive->count - 1].last + 1 : floor,
 		.segments = archive->count,
 		.file_bytes = bytes,
+		.shipped = ships->count,
 	};
+	for (size_t i = 0; i < ships->count; i++)
+		ret_state->shipped_bytes += ships->items[i].bytes;
+	if (ships->count && ships->items[ships->count - 1].last >= next)
+		next = ships->items[ships->count - 1].last + 1;
+	ret_state->next_offset = sc_archive_past(&archive->epoch, next);
+}
+
+/* When its last row was appended: from the segment itself, once. */
+static int know_times(struct sc_archive *archive, struct sc_archive_item *item, struct sc_err *err)
+{
+	struct sc_archive_segment *segment = NULL;
+	int rc = 0;
+
+	if (!item->last_us)
+		rc = sc_archive_segment_open(archive, item, &segment, err);
+	sc_archive_segment_close(segment);
+	return rc;
+}
+
+/* Walks SHIP: the first row appended at or after WHEN. 1, 0. */
+static int time_in_ship(struct sc_archive *archive, struct sc_archive_item *ship, int64_t when_us,
+			uint64_t *ret_offset, struct sc_err *err)
+{
+	struct sc_archive_blocks *blocks = NULL;
+	struct sc_block block;
+	const char *data;
+	int64_t last_us = 0;
+	int rc = sc_archive_blocks_open(archive, ship, &blocks, err);
+
+	while (rc >= 0 && (rc = sc_archive_blocks_next(blocks, &block, &data, err)) == 1) {
+		if (block.rows)
+			last_us = block.appended_us;
+		if (block.rows && block.appended_us >= when_us) {
+			*ret_offset = block.first;
+			break;
+		}
+	}
+	if (rc == 0)
+		ship->last_us = last_us;
+	sc_archive_blocks_close(blocks);
+	return rc;
+}
+
+/* Behind the segment before segment I, and before that one: there are few of them, in turn. 1,
+ * 0. */
+static int time_in_ships(struct sc_archive *archive, size_t i, int64_t when_us,
+			 uint64_t *ret_offset, struct sc_err *err)
+{
+	struct sc_archive_items *ships = &archive->ships;
+	uint64_t from = i ? archive->items[i - 1].last + 1 : 1, at = 0;
+	uint64_t end = i < archive->count ? archive->items[i].first : UINT64_MAX;
+	int rc = 0;
+
+	for (size_t j = sc_archive_at(ships->items, ships->count, from);
+	     rc == 0 && j < ships->count && ships->items[j].first < end; j++)
+		if (!ships->items[j].last_us || ships->items[j].last_us >= when_us)
+			rc = time_in_ship(archive, &ships->items[j], when_us, &at, err);
+	if (rc != 1 || at >= end)
+		return rc < 0 ? rc : 0;
+	*ret_offset = at > from ? at : from; /* the segment holds the rest */
+	return 1;
 }
 
 int sc_archive_offset_at(struct sc_archive *archive, int64_t when_us, uint64_t *ret_offset,
@@ -376,18 +629,17 @@ int sc_archive_offset_at(struct sc_archive *archive, int64_t when_us, uint64_t *
 		size_t mid = low + (high - low) / 2;
 		struct sc_archive_item *item = &archive->items[mid];
 
-		if (!item->last_us) {
-			rc = sc_archive_segment_open(archive, item, &segment, err);
-			sc_archive_segment_close(segment);
-			segment = NULL;
-			if (rc < 0)
-				return rc;
-		}
+		rc = know_times(archive, item, err);
+		if (rc < 0)
+			return rc;
 		if (item->last_us < when_us)
 			low = mid + 1;
 		else
 			high = mid;
 	}
+	rc = time_in_ships(archive, low, when_us, ret_offset, err);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
 	if (low == archive->count) {
 		struct sc_archive_state state;
 

@@ -21,6 +21,8 @@
  *     compare-and-swap
  *     list.json         the segments, for readers who cannot list (https); written after them
  *     sealed/NAME       the segments; created once, never changed
+ *     journal/NAME      blocks of journals that are in no segment yet; created once, removed when
+ *     segments hold their rows. They are not in list.json.
  */
 #ifndef SC_LOG_ARCHIVE_H
 #define SC_LOG_ARCHIVE_H
@@ -38,6 +40,10 @@ struct sc_archive;
 /* To read; URL ends with the log's name. SETTINGS may be NULL. */
 int sc_archive_open(const char *url, const struct sc_store_settings *settings, struct sc_archive **ret_archive,
 		    struct sc_err *err);
+/* The same; when there is no archive at URL itself: the one of the log NAME in the folder of
+ * archives there. */
+int sc_archive_find(const char *url, const char *name, const struct sc_store_settings *settings,
+		    struct sc_archive **ret_archive, struct sc_err *err);
 void sc_archive_close(struct sc_archive *archive);
 /* See what is there now. Readers that are open go on. */
 int sc_archive_refresh(struct sc_archive *archive, struct sc_err *err);
@@ -49,6 +55,7 @@ struct sc_archive_state {
 	uint64_t first_offset;    /* of the first row held; = next_offset when none is */
 	uint64_t next_offset;     /* above the last row held; 1 when there never was one */
 	uint64_t segments, file_bytes;
+	uint64_t shipped, shipped_bytes; /* objects of rows that are in no segment yet, or were not when they came */
 };
 /* As of the opening or the last refresh. */
 void sc_archive_state(const struct sc_archive *archive, struct sc_archive_state *ret_state);
@@ -82,11 +89,19 @@ int sc_archive_open_log(struct sc_log *log, const char *url, const struct sc_sto
 /* The archive as it is becomes this log's alone: the machine that had it is refused from then on.
  * Not in a dry run. */
 int sc_archive_take_over(struct sc_archive *archive, struct sc_err *err);
+/*
+ * For a log that lost its archive.json, or is another copy of that log: opens and takes over. The
+ * archive is proved to be a part of the log before: SC_E_REFUSED "ahead" when it has rows that the
+ * log has not (then sc_log_restore is the way), SC_E_DATA when the newest ones are others.
+ */
+int sc_archive_seize(struct sc_log *log, const char *url, const struct sc_store_settings *settings,
+		     struct sc_archive **ret_archive, struct sc_err *err);
 
 enum sc_archive_act {
 	SC_ARCHIVE_UPLOADED,      /* the segment was put there, and verified */
 	SC_ARCHIVE_FOUND,         /* it was there, and was verified: an earlier run died before it could note it */
 	SC_ARCHIVE_REMOVED,       /* the archive does not hold it any more */
+	SC_ARCHIVE_SHIPPED,       /* rows of a journal were put there, and verified */
 };
 struct sc_archive_step {
 	enum sc_archive_act act;
@@ -101,6 +116,14 @@ struct sc_archive_options {
 /* Every segment of the log that the archive has not yet, from the lowest. What an upload that died
  * left is finished. */
 int sc_archive_push(struct sc_archive *archive, const struct sc_archive_options *options,
+		struct sc_err *err);
+/*
+ * What is in journals and not yet there, each piece of a journal as one object, up to what readers
+ * of the log see: whole commits, on disk. Nothing new: nothing is asked. Rows that were sealed
+ * before they could be shipped come with their segments: until these were pushed nothing is
+ * shipped, so that the archive has no hole. Many small objects are put together as larger ones.
+ */
+int sc_archive_ship(struct sc_archive *archive, const struct sc_archive_options *options,
 		struct sc_err *err);
 /* The archive was seen, in this run, to hold all rows of SEGMENT, the very bytes or those it was
  * made of; or it had them for as long as it keeps rows. */

@@ -11,6 +11,7 @@
 #define SC_LOG_ARCHIVE_INTERNAL_H
 
 #include <limits.h>
+#include <xxhash.h>
 
 #include "base/clock.h"
 #include "log/archive.h"
@@ -20,14 +21,31 @@
 #define SC_ARCHIVE_EPOCH "epoch.json"
 #define SC_ARCHIVE_LIST "list.json"
 #define SC_ARCHIVE_SEALED "sealed/"
+#define SC_ARCHIVE_JOURNAL "journal/"
+#define SC_ARCHIVE_BLOCKS ".blocks"
 #define SC_ARCHIVE_KEY (NAME_MAX + 2 + sizeof(SC_ARCHIVE_SEALED) + SC_SEGMENT_NAME)
 #define SC_ARCHIVE_JSON_MAX (64u << 20)
 #define SC_ARCHIVE_HOST 72
+#define SC_ARCHIVE_BURNS_MAX 256
 
 struct sc_archive_item {
 	uint64_t first, last;     /* offsets, from its name */
 	uint64_t bytes;           /* of the object */
 	int64_t first_us, last_us; /* 0: it was not looked into yet */
+	bool alone;               /* of what was shipped: no segment has all its rows */
+	bool spare;               /* or they all have, and it is to go */
+};
+/* By first; none is covered by another. */
+struct sc_archive_items {
+	struct sc_archive_item *items;
+	size_t count, cap;
+};
+
+/* Offsets [first, next) that no log of this stream gives again: the machine that was replaced in
+ * that epoch may have given them. No row of its successors is there, so an object that begins or
+ * ends there is a late one of the old machine, and is nothing. */
+struct sc_archive_burn {
+	uint64_t epoch, first, next;
 };
 
 /* epoch.json */
@@ -38,6 +56,8 @@ struct sc_archive_epoch {
 	char host[SC_ARCHIVE_HOST];
 	int64_t since_us;
 	uint64_t floor;           /* rows below are given up */
+	struct sc_archive_burn burns[SC_ARCHIVE_BURNS_MAX]; /* ascending, apart */
+	size_t burn_count;
 	char etag[SC_STORE_ETAG_SIZE];
 };
 
@@ -62,11 +82,18 @@ struct sc_archive {
 	struct sc_archive_epoch epoch;
 	struct sc_archive_item *items; /* by first; none is covered by another */
 	size_t count, cap;
+	struct sc_archive_items ships; /* what came of the journals */
+	bool strays;              /* objects among these were seen that count for nothing */
 	/* to write */
 	struct sc_log *log;       /* NULL: it is only read */
 	bool dry;
 	bool listed_anew;         /* list.json is not what ITEMS is */
 	struct sc_archive_record record;
+	/* shipping */
+	bool has_log;             /* log.json was put there, or was there, since the opening */
+	uint64_t shipped_next;    /* all rows below are there; 0: to be found out */
+	uint64_t sealed_seen;     /* all segments below this offset are held */
+	uint64_t at_journal, at, at_offset; /* the block at or behind which that offset is */
 };
 
 /* archive.c */
@@ -80,17 +107,36 @@ void sc_archive_name(const struct sc_archive *archive, const char *name,
 		char ret_key[SC_ARCHIVE_KEY]);
 /* Is it the key of a segment? */
 bool sc_archive_key_parse(const char *key, uint64_t *ret_first, uint64_t *ret_last);
+/* The same for what is shipped of the journals. */
+void sc_archive_ship_key(const struct sc_archive *archive, uint64_t first, uint64_t last,
+		char ret_key[SC_ARCHIVE_KEY]);
+bool sc_archive_ship_parse(const char *key, uint64_t *ret_first, uint64_t *ret_last);
+/* Is it in a range that is burned? The end of that range, or OFFSET. */
+bool sc_archive_burned(const struct sc_archive_epoch *epoch, uint64_t offset);
+uint64_t sc_archive_past(const struct sc_archive_epoch *epoch, uint64_t offset);
 /* sc_err_on for the object KEY. */
 void sc_archive_err(const struct sc_archive *archive, const char *key, struct sc_err *err);
 int sc_archive_read_epoch(struct sc_archive *archive, struct sc_archive_epoch *ret_epoch,
 		struct sc_err *err);
+/* Among the items, in their order; one that others cover is left out, and the other way round. */
+int sc_archive_shelve(struct sc_archive_items *list, const struct sc_archive_item *item,
+		struct sc_err *err);
+/* The first of COUNT that ends at or above OFFSET; COUNT: none. */
+size_t sc_archive_at(const struct sc_archive_item *items, size_t count, uint64_t offset);
 /* A new segment among the items. */
 int sc_archive_add(struct sc_archive *archive, const struct sc_archive_item *item,
 		struct sc_err *err);
 /* The first item that ends at or above OFFSET; count: none. */
 size_t sc_archive_item_of(const struct sc_archive *archive, uint64_t offset);
-/* stream_id of a log.json or epoch.json that was scanned. */
+/* Closes with the archive's memory kept. */
+void sc_archive_done(struct sc_archive *archive);
+/* The stream's id, from log.json. */
+int sc_archive_read_id(struct sc_archive *archive, struct sc_err *err);
+/* The object NAME, a JSON object of a format we know, into TEXT. SC_E_NOLOG: it is not there. */
 struct sc_json;
+int sc_archive_read_json(struct sc_archive *archive, const char *name, struct sc_bytes *text,
+			 struct sc_json *ret_root, struct sc_store_info *ret_info, struct sc_err *err);
+/* stream_id of a log.json or epoch.json that was scanned. */
 bool sc_archive_text(const struct sc_json *root, const char *name, char *ret_text, size_t size);
 
 /* archive_segment.c: a segment in the archive, open */
@@ -101,7 +147,57 @@ int sc_archive_segment_open(struct sc_archive *archive, struct sc_archive_item *
 void sc_archive_segment_close(struct sc_archive_segment *segment);
 struct sc_segment *sc_archive_segment_inner(struct sc_archive_segment *segment);
 
+/* archive_reader.c */
+/* The rows in [FROM, END) are right: their lines go into ALL, their numbers are added to PROOF. */
+int sc_archive_prove(struct sc_archive *archive, uint64_t from, uint64_t end, XXH3_state_t *all,
+		     struct sc_log_proof *proof, struct sc_err *err);
+
+/* verify.c */
+/* The same of a log; SC_E_REFUSED "evicted": FROM is below what it holds. */
+int sc_log_prove(const char *path, uint64_t from, uint64_t end, XXH3_state_t *all,
+		 struct sc_log_proof *proof, struct sc_err *err);
+void sc_log_proof_hash(const XXH3_state_t *all, struct sc_log_proof *proof);
+
+/* archive_blocks.c: blocks of a journal in the archive, open */
+struct sc_archive_blocks;
+/* SC_E_NOLOG: it is not there. */
+int sc_archive_blocks_open(struct sc_archive *archive, const struct sc_archive_item *item,
+			   struct sc_archive_blocks **ret_blocks, struct sc_err *err);
+void sc_archive_blocks_close(struct sc_archive_blocks *blocks);
+/* The next block, whole and right, chained to the one before it. 1; 0: the end. SC_E_DATA names
+ * object, position, last good offset. */
+int sc_archive_blocks_next(struct sc_archive_blocks *blocks, struct sc_block *ret_block, const char **ret_data,
+			   struct sc_err *err);
+const char *sc_archive_blocks_name(const struct sc_archive_blocks *blocks);
+
+/* archive_push.c */
+/* What is in the archive under KEY must be LEN bytes of FD from AT on. */
+int sc_archive_compare(struct sc_archive *archive, int fd, uint64_t at, uint64_t len, const char *path,
+		       const char *key, struct sc_err *err);
+/* log.json as the log has it now; without WRITE it is only looked at. Without one an archive is
+ * none: it comes before rows. */
+int sc_archive_put_log(struct sc_archive *archive, bool write, struct sc_err *err);
+/* Archive and log are of one stream; what is needed of the archive was read. */
+int sc_archive_begin(struct sc_archive *archive, struct sc_log *log, const char *url,
+		     const struct sc_store_settings *settings, struct sc_err *err);
+
+/* archive_reader.c */
+/* How many rows were appended between segment I and the one before it. */
+int sc_archive_rows_between(struct sc_archive *archive, size_t i, uint64_t *ret_rows, struct sc_err *err);
+
+/* How many rows of what was shipped are in [from, end). */
+int sc_archive_rows_shipped(struct sc_archive *archive, uint64_t from, uint64_t end, uint64_t *ret_rows,
+			struct sc_err *err);
+
+/* archive_ship.c */
+/* All that is sealed is in the archive: what was shipped of it goes, where segments have it. Rows
+ * that were given up in the log before they were sealed stay as they are. */
+int sc_archive_unship(struct sc_archive *archive, struct sc_err *err);
+
 /* archive_record.c */
+/* As SC_E_NOAUTH: who has it. */
+int sc_archive_taken_over(struct sc_archive *archive, const struct sc_archive_epoch *now,
+		struct sc_err *err);
 int sc_archive_record_read(struct sc_archive *archive, struct sc_err *err);
 int sc_archive_record_write(struct sc_archive *archive, struct sc_err *err);
 /* What a writer of it left that was killed. */

@@ -60,8 +60,7 @@ static int check_log(struct sc_archive *archive, const struct sc_bytes *ours, bo
 	return rc;
 }
 
-/* log.json as the log has it now. */
-static int put_log(struct sc_archive *archive, bool write, struct sc_err *err)
+int sc_archive_put_log(struct sc_archive *archive, bool write, struct sc_err *err)
 {
 	char path[PATH_MAX], etag[SC_STORE_ETAG_SIZE], key[SC_ARCHIVE_KEY];
 	struct sc_bytes ours;
@@ -81,6 +80,7 @@ static int put_log(struct sc_archive *archive, bool write, struct sc_err *err)
 					  etag[0] ? etag : SC_STORE_ABSENT, NULL, err);
 	}
 	sc_bytes_done(&ours);
+	archive->has_log |= rc == 0 && write;
 	return rc;
 }
 
@@ -118,7 +118,20 @@ static void sweep(struct sc_archive *archive)
 	sc_store_sweep(archive->store, prefix, sc_wall_us(), &removed, NULL);
 }
 
-int sc_archive_open_log(struct sc_log *log, const char *url,
+int sc_archive_begin(struct sc_archive *archive, struct sc_log *log, const char *url,
+		     const struct sc_store_settings *settings, struct sc_err *err)
+{
+	archive->log = log;
+	archive->can_list = true;
+	archive->listed_anew = true; /* it is compared once a run */
+	snprintf(archive->stream_id, sizeof(archive->stream_id), "%s", sc_log_stream_id(log));
+	if (strncasecmp(url, "http", 4) == 0)
+		return sc_err_set(err, SC_E_USAGE, TRIED, "http and https are only read from");
+	return sc_archive_connect(archive, url, sc_log_name(log), settings, err);
+}
+
+/* All but the claim. */
+static int open_archive(struct sc_log *log, const char *url,
 			const struct sc_store_settings *settings, bool dry,
 			struct sc_archive **ret_archive, struct sc_err *err)
 {
@@ -127,21 +140,29 @@ int sc_archive_open_log(struct sc_log *log, const char *url,
 
 	if (!archive)
 		return sc_err_nomem(err, TRIED);
-	archive->log = log;
 	archive->dry = dry;
-	archive->can_list = true;
-	archive->listed_anew = true; /* it is compared by writing it once a run */
-	snprintf(archive->stream_id, sizeof(archive->stream_id), "%s", sc_log_stream_id(log));
-	if (strncasecmp(url, "http", 4) == 0)
-		rc = sc_err_set(err, SC_E_USAGE, TRIED, "http and https are only read from");
-	else
-		rc = sc_archive_connect(archive, url, sc_log_name(log), settings, err);
+	rc = sc_archive_begin(archive, log, url, settings, err);
 	if (rc == 0)
 		rc = sc_archive_record_read(archive, err);
 	if (rc == 0)
-		rc = put_log(archive, false, err); /* compares only */
+		rc = sc_archive_put_log(archive, false, err); /* compares only */
 	if (rc == 0)
 		rc = sc_archive_refresh(archive, err);
+	if (rc < 0) {
+		sc_archive_close(archive);
+		return rc;
+	}
+	*ret_archive = archive;
+	return 0;
+}
+
+int sc_archive_open_log(struct sc_log *log, const char *url,
+			const struct sc_store_settings *settings, bool dry,
+			struct sc_archive **ret_archive, struct sc_err *err)
+{
+	struct sc_archive *archive = NULL;
+	int rc = open_archive(log, url, settings, dry, &archive, err);
+
 	if (rc == 0 && !dry)
 		rc = claim(archive, err);
 	else if (rc == 0 && archive->epoch.epoch)
@@ -152,6 +173,70 @@ int sc_archive_open_log(struct sc_log *log, const char *url,
 	}
 	if (!dry)
 		sweep(archive);
+	*ret_archive = archive;
+	return 0;
+}
+
+/* The newest rows that both have are the same ones. */
+static int check_part(struct sc_archive *archive, struct sc_err *err)
+{
+	struct sc_log_proof ours, theirs;
+	struct sc_archive_state kept;
+	struct sc_log_state state;
+	uint64_t from;
+	int rc = sc_log_state(archive->log, &state, err);
+
+	if (rc < 0)
+		return rc;
+	sc_archive_state(archive, &kept);
+	if (kept.next_offset > state.next_offset) {
+		sc_err_set(err, SC_E_REFUSED, "cannot take over",
+			   "'%s' has rows up to offset %llu, which this log does not have",
+			   archive->url, (unsigned long long)kept.next_offset - 1);
+		sc_log_err(archive->log, err);
+		sc_err_next(err, "make a log of the archive: sc-log restore");
+		sc_err_field_str(err, "why", "ahead");
+		return SC_E_REFUSED;
+	}
+	from = archive->count ? archive->items[archive->count - 1].first : kept.first_offset;
+	if (from < state.first_offset)
+		from = state.first_offset;
+	if (from >= kept.next_offset)
+		return 0; /* it holds none of them any more */
+	rc = sc_archive_verify(archive, from, kept.next_offset, &theirs, err);
+	if (rc == 0 && theirs.rows)
+		rc = sc_log_verify(archive->log->path, theirs.first, theirs.last, &ours, err);
+	if (rc < 0 || theirs.rows == 0 || strcmp(ours.hash, theirs.hash) == 0)
+		return rc;
+	sc_err_set(err, SC_E_DATA, "cannot take over",
+		   "'%s' has other rows than this log, from offset %llu to %llu", archive->url,
+		   (unsigned long long)theirs.first, (unsigned long long)theirs.last);
+	sc_log_err(archive->log, err);
+	sc_err_next(err, "give another URL");
+	return SC_E_DATA;
+}
+
+int sc_archive_seize(struct sc_log *log, const char *url, const struct sc_store_settings *settings,
+		     struct sc_archive **ret_archive, struct sc_err *err)
+{
+	struct sc_archive *archive = NULL;
+	int rc = open_archive(log, url, settings, false, &archive, err);
+
+	if (rc == 0 && archive->epoch.epoch && strcmp(archive->epoch.stream_id, archive->stream_id))
+		rc = sc_archive_fence(archive, err); /* says so */
+	if (rc == 0)
+		rc = check_part(archive, err);
+	if (rc == 0)
+		rc = sc_store_check_conditions(archive->store, err);
+	if (rc == 0)
+		rc = sc_archive_take_over(archive, err);
+	if (rc == SC_E_BUSY)
+		rc = sc_archive_fence(archive, err); /* another one was faster: says who */
+	if (rc < 0) {
+		sc_archive_close(archive);
+		return rc;
+	}
+	sweep(archive);
 	*ret_archive = archive;
 	return 0;
 }
@@ -218,15 +303,14 @@ static int check_file(int fd, const char *path, struct sc_err *err)
 	return rc;
 }
 
-/* What is in the archive under KEY must be our bytes. */
-static int compare(struct sc_archive *archive, int fd, uint64_t size, const char *path,
-		   const char *key, struct sc_err *err)
+int sc_archive_compare(struct sc_archive *archive, int fd, uint64_t at, uint64_t len,
+		       const char *path, const char *key, struct sc_err *err)
 {
 	struct sc_sums sums;
-	int rc = sc_digest_fd(fd, 0, size, &sums, err);
+	int rc = sc_digest_fd(fd, at, len, &sums, err);
 
 	if (rc == 0)
-		rc = sc_store_verify(archive->store, key, size, sums.sha256, err);
+		rc = sc_store_verify(archive->store, key, len, sums.sha256, err);
 	return rc == SC_E_DATA ? differs(archive, path, key, err) : rc;
 }
 
@@ -250,8 +334,10 @@ static int open_file(const char *path, int *ret_fd, uint64_t *ret_size, struct s
 static int push_one(struct sc_archive *archive, const struct sc_sealed *segment,
 		    enum sc_archive_act *ret_act, struct sc_err *err)
 {
-	struct sc_archive_item item = { segment->first, segment->last, 0, segment->first_us,
-					segment->last_us };
+	struct sc_archive_item item = { .first = segment->first,
+					.last = segment->last,
+					.first_us = segment->first_us,
+					.last_us = segment->last_us };
 	bool there = listed(archive, segment) != NULL;
 	char path[PATH_MAX], key[SC_ARCHIVE_KEY];
 	int fd = -1, rc;
@@ -269,7 +355,7 @@ static int push_one(struct sc_archive *archive, const struct sc_sealed *segment,
 		there = rc == SC_E_BUSY; /* it came there just now */
 	}
 	if ((rc == 0 || rc == SC_E_BUSY) && there)
-		rc = compare(archive, fd, item.bytes, path, key, err);
+		rc = sc_archive_compare(archive, fd, 0, item.bytes, path, key, err);
 	sc_close(&fd);
 	*ret_act = there ? SC_ARCHIVE_FOUND : SC_ARCHIVE_UPLOADED;
 	if (rc == 0)
@@ -292,7 +378,8 @@ static void tell(const struct sc_archive_options *o, enum sc_archive_act act, ui
 }
 
 static int push_all(struct sc_archive *archive, const struct sc_archive_options *o,
-		    const struct sc_sealed *items, size_t count, struct sc_err *err)
+		    const struct sc_sealed *items, size_t count, bool *ret_stopped,
+		    struct sc_err *err)
 {
 	uint64_t done = 0, total = 0;
 	int rc = 0;
@@ -306,8 +393,10 @@ static int push_all(struct sc_archive *archive, const struct sc_archive_options 
 
 		if (sc_archive_holds(archive, &items[i]))
 			continue;
-		if (o->progress && !o->progress(o->arg, done, total))
+		if (o->progress && !o->progress(o->arg, done, total)) {
+			*ret_stopped = true;
 			break;
+		}
 		if (!archive->dry)
 			rc = push_one(archive, &items[i], &act, err);
 		if (rc == 0)
@@ -322,14 +411,17 @@ int sc_archive_push(struct sc_archive *archive, const struct sc_archive_options 
 {
 	struct sc_sealed *items = NULL;
 	size_t count = 0;
-	int rc = put_log(archive, !archive->dry, err);
+	bool stopped = false;
+	int rc = sc_archive_put_log(archive, !archive->dry, err);
 
 	if (rc == 0)
 		rc = sc_tier_all(archive->log, &items, &count, err);
 	if (rc == 0)
-		rc = push_all(archive, options, items, count, err);
+		rc = push_all(archive, options, items, count, &stopped, err);
 	if (rc == 0)
 		rc = sc_archive_publish(archive, err);
+	if (rc == 0 && !stopped)
+		rc = sc_archive_unship(archive, err);
 	free(items);
 	return rc;
 }

@@ -66,7 +66,8 @@ static int record_refused(const char *path, struct sc_err *err)
 {
 	sc_err_set(err, SC_E_DATA, TRIED, "it is not what sc-seal wrote");
 	sc_err_on(err, "file", path);
-	sc_err_next(err, "put a good copy of the file back");
+	sc_err_next(err, "put a good copy of the file back, or remove it and run sc-seal "
+			 "--take-over once");
 	return SC_E_DATA;
 }
 
@@ -183,8 +184,8 @@ int sc_archive_record_write(struct sc_archive *archive, struct sc_err *err)
 	return rc;
 }
 
-static int taken_over(struct sc_archive *archive, const struct sc_archive_epoch *now,
-		      struct sc_err *err)
+int sc_archive_taken_over(struct sc_archive *archive, const struct sc_archive_epoch *now,
+			  struct sc_err *err)
 {
 	char since[SC_TIME_TEXT];
 
@@ -197,12 +198,15 @@ static int taken_over(struct sc_archive *archive, const struct sc_archive_epoch 
 			(unsigned long long)archive->record.epoch);
 	else
 		sc_err_set(err, SC_E_NOAUTH, TRIED,
-			   "'%s' is written by another copy of this log, on %s since %s",
+			   "'%s' is written by another copy of this log, or was before this one "
+			   "went to another archive: on %s since %s",
 			   archive->url, now->host, since);
 	sc_log_err(archive->log, err);
-	sc_err_next(err,
-		    "go on with that one; if there is none any more, remove %s/" SC_ARCHIVE_EPOCH,
-		    archive->url);
+	if (archive->record.owner[0])
+		sc_err_next(err, "go on with the log there; if it is lost: sc-log restore");
+	else
+		sc_err_next(err,
+			    "go on with that one; if there is none any more: sc-seal --take-over");
 	sc_err_field_int(err, "epoch", (int64_t)now->epoch);
 	return SC_E_NOAUTH;
 }
@@ -223,9 +227,32 @@ int sc_archive_fence(struct sc_archive *archive, struct sc_err *err)
 		return SC_E_CONFIG;
 	}
 	if (now.epoch != archive->record.epoch || strcmp(now.owner, archive->record.owner) != 0)
-		return taken_over(archive, &now, err);
+		return sc_archive_taken_over(archive, &now, err);
 	archive->epoch = now;
 	return 0;
+}
+
+static int epoch_text(const struct sc_archive *archive, const struct sc_archive_epoch *now,
+		      struct sc_bytes *text)
+{
+	char since[SC_TIME_TEXT];
+	int bad = 0;
+
+	sc_time_text(now->since_us, since);
+	bad |= sc_bytes_putf(text,
+			     "{\"format\":%d,\n\"stream_id\":\"%s\",\n\"epoch\":%llu,\n"
+			     "\"owner\":\"%s\",\n\"host\":\"%s\",\n",
+			     SC_ARCHIVE_FORMAT, archive->stream_id, (unsigned long long)now->epoch,
+			     now->owner, now->host);
+	bad |= sc_bytes_putf(text, "\"since\":\"%s\",\n\"since_us\":%lld,\n\"floor\":%llu", since,
+			     (long long)now->since_us, (unsigned long long)now->floor);
+	for (size_t i = 0; i < now->burn_count; i++)
+		bad |= sc_bytes_putf(text, "%s[%llu,%llu,%llu]", i ? "," : ",\n\"burned\":[",
+				     (unsigned long long)now->burns[i].epoch,
+				     (unsigned long long)now->burns[i].first,
+				     (unsigned long long)now->burns[i].next);
+	bad |= sc_bytes_puts(text, now->burn_count ? "]}\n" : "}\n");
+	return bad;
 }
 
 int sc_archive_write_epoch(struct sc_archive *archive, const struct sc_archive_epoch *now,
@@ -233,19 +260,16 @@ int sc_archive_write_epoch(struct sc_archive *archive, const struct sc_archive_e
 {
 	const char *condition = archive->epoch.etag[0] ? archive->epoch.etag : SC_STORE_ABSENT;
 	struct sc_store_info info;
-	char text[640], since[SC_TIME_TEXT];
 	char key[SC_ARCHIVE_KEY];
-	int len, rc;
+	struct sc_bytes text;
+	int rc;
 
 	sc_archive_name(archive, SC_ARCHIVE_EPOCH, key);
-	sc_time_text(now->since_us, since);
-	len = snprintf(
-		text, sizeof(text),
-		"{\"format\":%d,\n\"stream_id\":\"%s\",\n\"epoch\":%llu,\n\"owner\":\"%s\",\n"
-		"\"host\":\"%s\",\n\"since\":\"%s\",\n\"since_us\":%lld,\n\"floor\":%llu}\n",
-		SC_ARCHIVE_FORMAT, archive->stream_id, (unsigned long long)now->epoch, now->owner,
-		now->host, since, (long long)now->since_us, (unsigned long long)now->floor);
-	rc = sc_store_put(archive->store, key, text, (size_t)len, condition, &info, err);
+	sc_bytes_init(&text, 64u << 10);
+	rc = epoch_text(archive, now, &text) ? sc_err_nomem(err, TRIED)
+					     : sc_store_put(archive->store, key, text.data,
+							    text.len, condition, &info, err);
+	sc_bytes_done(&text);
 	if (rc < 0)
 		return rc;
 	archive->epoch = *now;
@@ -287,29 +311,74 @@ int sc_archive_take_over(struct sc_archive *archive, struct sc_err *err)
 	return rc;
 }
 
+static int list_text(const struct sc_archive *archive, struct sc_bytes *text)
+{
+	int bad = sc_bytes_putf(text,
+				"{\"format\":%d,\n\"stream_id\":\"%s\",\n\"epoch\":%llu,\n"
+				"\"floor\":%llu,\n\"segments\":[",
+				SC_ARCHIVE_FORMAT, archive->stream_id,
+				(unsigned long long)archive->epoch.epoch,
+				(unsigned long long)archive->epoch.floor);
+
+	for (size_t i = 0; i < archive->count; i++)
+		bad |= sc_bytes_putf(text, "%s\n[%llu,%llu,%llu]", i ? "," : "",
+				     (unsigned long long)archive->items[i].first,
+				     (unsigned long long)archive->items[i].last,
+				     (unsigned long long)archive->items[i].bytes);
+	return bad | sc_bytes_puts(text, "]}\n");
+}
+
+/* Once: SC_E_BUSY when somebody else replaced it meanwhile. */
+static int publish_once(struct sc_archive *archive, const struct sc_bytes *text, struct sc_err *err)
+{
+	struct sc_store_info info = { .size = 0 };
+	char key[SC_ARCHIVE_KEY];
+	struct sc_json root, member;
+	struct sc_bytes there;
+	uint64_t epoch = 0;
+	bool same;
+	int rc;
+
+	sc_archive_name(archive, SC_ARCHIVE_LIST, key);
+	sc_bytes_init(&there, SC_ARCHIVE_JSON_MAX);
+	rc = sc_store_get(archive->store, key, &there, &info, err);
+	if (rc == SC_E_NOLOG)
+		rc = 0;
+	same = rc == 0 && there.len == text->len && !memcmp(there.data, text->data, text->len);
+	if (rc == 0 && sc_json_scan(sc_span(there.data, there.len), &root, NULL) == 0 &&
+	    sc_json_get(&root, "epoch", &member))
+		sc_json_u64(&member, &epoch);
+	sc_bytes_done(&there);
+	/* the question after the look: who takes over replaces the list, so what was read is then
+	 * either his, or the condition fails */
+	if (rc == 0)
+		rc = sc_archive_fence(archive, err);
+	if (rc < 0 || same)
+		return rc;
+	if (epoch > archive->epoch.epoch)
+		return SC_E_BUSY;
+	return sc_store_put(archive->store, key, text->data, text->len,
+			    info.etag[0] ? info.etag : SC_STORE_ABSENT, NULL, err);
+}
+
 int sc_archive_publish(struct sc_archive *archive, struct sc_err *err)
 {
 	struct sc_bytes text;
-	char key[SC_ARCHIVE_KEY];
-	int bad = 0, rc;
+	int rc = SC_E_BUSY;
 
 	if (archive->dry || !archive->listed_anew)
 		return 0;
 	sc_bytes_init(&text, SC_ARCHIVE_JSON_MAX);
-	bad |= sc_bytes_putf(
-		&text, "{\"format\":%d,\n\"stream_id\":\"%s\",\n\"floor\":%llu,\n\"segments\":[",
-		SC_ARCHIVE_FORMAT, archive->stream_id, (unsigned long long)archive->epoch.floor);
-	for (size_t i = 0; i < archive->count; i++)
-		bad |= sc_bytes_putf(&text, "%s\n[%llu,%llu,%llu]", i ? "," : "",
-				     (unsigned long long)archive->items[i].first,
-				     (unsigned long long)archive->items[i].last,
-				     (unsigned long long)archive->items[i].bytes);
-	bad |= sc_bytes_puts(&text, "]}\n");
-	sc_archive_name(archive, SC_ARCHIVE_LIST, key);
-	rc = bad ? sc_err_nomem(err, TRIED) : sc_archive_fence(archive, err);
-	if (rc == 0)
-		rc = sc_store_put(archive->store, key, text.data, text.len, SC_STORE_ALWAYS, NULL,
-				  err);
+	if (list_text(archive, &text))
+		rc = sc_err_nomem(err, TRIED);
+	for (int i = 0; i < 3 && rc == SC_E_BUSY; i++)
+		rc = publish_once(archive, &text, err);
+	if (rc == SC_E_BUSY) {
+		sc_err_set(err, SC_E_DATA, TRIED, "its list is replaced again and again");
+		sc_err_on(err, "archive", archive->url);
+		sc_err_next(err, "find out who else writes there");
+		rc = SC_E_DATA;
+	}
 	sc_bytes_done(&text);
 	if (rc == 0)
 		archive->listed_anew = false;

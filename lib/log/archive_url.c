@@ -72,6 +72,15 @@ static int no_note(struct sc_log *log, struct sc_err *err)
 	return sc_err_next(err, "put a good copy of the file back, or give --archive");
 }
 
+/* The log was renamed, is named by a link, or is a copy: whose archive that is, is not known. */
+static int other_name(struct sc_log *log, const char *url, struct sc_err *err)
+{
+	sc_err_set(err, SC_E_DATA, TRIED,
+		   "the archive that is noted there, '%s', is of another name", url);
+	sc_err_on(err, "log", sc_log_path(log));
+	return sc_err_next(err, "give it with --archive, if it is this log's");
+}
+
 /* The URL in the note, which ends with the log's name as it is. */
 static int take_url(struct sc_log *log, const struct sc_json *root, char **ret_url,
 		    struct sc_err *err)
@@ -90,10 +99,11 @@ static int take_url(struct sc_log *log, const struct sc_json *root, char **ret_u
 	sc_bytes_init(&text, 1u << 16);
 	sc_bytes_init(&url, 1u << 16);
 	sc_bytes_init(&shown, 1u << 16);
-	if (sc_json_unescape(member.text, &text) < 0 || text.len < len + 2 ||
-	    memcmp(text.data + text.len - len, name, len) != 0 ||
-	    text.data[text.len - len - 1] != '/') {
+	if (sc_json_unescape(member.text, &text) < 0 || !sc_bytes_str(&text) || !text.len) {
 		rc = no_note(log, err);
+	} else if (text.len < len + 2 || memcmp(text.data + text.len - len, name, len) != 0 ||
+		   text.data[text.len - len - 1] != '/') {
+		rc = other_name(log, text.data, err);
 	} else {
 		text.data[text.len - len - 1] = 0;
 		rc = sc_archive_url(text.data, name, &url, &shown, err);

@@ -43,6 +43,11 @@ static const struct sc_kv_options kv_options = {
 };
 #define STATE_KEY SC_SPAN("state")
 
+int sc_index_open_kv(const char *path, struct sc_kv **ret_kv, struct sc_err *err)
+{
+	return sc_kv_open(path, &kv_options, ret_kv, err);
+}
+
 static uint64_t record_check(const struct record *r)
 {
 	return XXH3_64bits(r, offsetof(struct record, check));

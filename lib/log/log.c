@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "json/scan.h"
 #include "log/log_internal.h"
 
 #define PATH_ROOM 80 /* what is put behind a log's path */
@@ -52,6 +53,8 @@ static int check_folder(const char *path, struct sc_err *err)
 	snprintf(inner, sizeof(inner), "%s/log.json", path);
 	if (access(inner, F_OK) == 0)
 		reason = "it exists already";
+	else if (sc_log_check_restore(path, NULL) < 0)
+		reason = "a restore is not finished there";
 	while (!reason && (entry = readdir(dir))) {
 		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
 		    strcmp(entry->d_name, "journal") && !sc_settings_leftover(entry->d_name))
@@ -126,6 +129,11 @@ static void log_done(struct sc_log *log)
 	free(log->path);
 }
 
+void sc_log_done(struct sc_log *log)
+{
+	log_done(log);
+}
+
 static int set_path(struct sc_log *log, const char *path, struct sc_err *err)
 {
 	size_t len = strlen(path);
@@ -146,6 +154,40 @@ static int set_path(struct sc_log *log, const char *path, struct sc_err *err)
 	log->path[len] = 0;
 	sc_path_base(path, log->name, sizeof(log->name));
 	return 0;
+}
+
+int sc_log_init(struct sc_log *log, const char *path, struct sc_err *err)
+{
+	log_init(log);
+	return set_path(log, path, err);
+}
+
+int sc_log_check_restore(const char *path, struct sc_err *err)
+{
+	char file[PATH_MAX], url[1024] = "URL";
+	struct sc_json root, member;
+	struct sc_bytes text, plain;
+	int rc;
+
+	if (snprintf(file, sizeof(file), "%s/" SC_RESTORE_FILE, path) >= (int)sizeof(file))
+		return 0;
+	sc_bytes_init(&text, 64u << 10);
+	sc_bytes_init(&plain, sizeof(url) - 1);
+	rc = sc_read_file(file, &text, NULL);
+	if (rc == SC_E_NOLOG) {
+		sc_bytes_done(&text);
+		return 0;
+	}
+	if (rc == 0 && sc_json_scan(sc_span(text.data, text.len), &root, NULL) == 0 &&
+	    sc_json_get(&root, "url", &member) && member.kind == SC_JSON_STRING &&
+	    sc_json_unescape(member.text, &plain) == 0)
+		snprintf(url, sizeof(url), "%.*s", (int)plain.len, plain.data);
+	sc_bytes_done(&text);
+	sc_bytes_done(&plain);
+	sc_err_set(err, SC_E_NOLOG, "cannot open", "its restore is not finished");
+	sc_err_on(err, "log", path);
+	sc_err_next(err, "run it again: sc-log restore %s --archive %s", path, url);
+	return SC_E_NOLOG;
 }
 
 static int take_settings(struct sc_log *log, const struct sc_log_settings *given,
@@ -401,6 +443,7 @@ int sc_log_state(struct sc_log *log, struct sc_log_state *ret_state, struct sc_e
 		.floor = s.floor,
 		.rows = s.rows - s.floor_rows,
 		.bytes = s.bytes - s.floor_bytes,
+		.rows_before = s.floor_rows,
 		.first_us = holds ? s.first_us : 0,
 		.last_us = holds ? s.last_us : 0,
 		.journals = s.journals,

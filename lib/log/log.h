@@ -67,6 +67,7 @@ struct sc_log_state {
 	uint64_t floor;           /* rows below were given up; none was ever between it and first_offset */
 	uint64_t rows;            /* held */
 	uint64_t bytes;           /* of lines, held */
+	uint64_t rows_before;     /* appended below first_offset, and not held any more */
 	int64_t first_us, last_us;/* append times of the first and last row held; 0 when none */
 	uint64_t journals, segments;
 	uint64_t sealed_next;     /* rows below it are in segments (or are not held); 0 when nothing was ever sealed */
@@ -102,9 +103,10 @@ struct sc_log_rows {
 	 * again.
 	 */
 	uint64_t schema_version;
-	/* idempotent producer, or empty: (id, epoch, sequence of the first row) */
+	/* idempotent producer, or empty: (id, epoch, sequence of the first row). producer_last: of
+	 * the last row, where numbers are left out; 0 = one number a row */
 	struct sc_span producer;
-	uint64_t producer_epoch, producer_seq;
+	uint64_t producer_epoch, producer_seq, producer_last;
 };
 struct sc_log_commit {
 	uint64_t first, last;     /* offsets given */
@@ -140,6 +142,13 @@ int sc_log_source(struct sc_log *log, struct sc_span name, uint64_t *ret_offset,
 /* Each source in turn. */
 int sc_log_sources(struct sc_log *log, int (*each)(void *arg, struct sc_span name, uint64_t offset),
 		   void *arg, struct sc_err *err);
+
+/* 1 and what a producer's last commit was; 0 if the log knows none of that name. */
+struct sc_log_produced {
+	uint64_t epoch, seq_last;
+};
+int sc_log_producer(struct sc_log *log, struct sc_span name, struct sc_log_produced *ret_produced,
+		    struct sc_err *err);
 
 /* Rows below BEFORE are given up, from the lowest, whole journals at a time; rows at or above it
  * stay. The floor itself is exact: reads begin at BEFORE at once, also when its journal holds

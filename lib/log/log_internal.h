@@ -64,6 +64,9 @@ int sc_settings_add(struct sc_settings *s, const struct sc_schema_mark *mark, st
 struct sc_schema_mark sc_settings_schema(const struct sc_settings *s);
 struct sc_schema_mark sc_settings_schema_at(const struct sc_settings *s, uint64_t offset);
 struct sc_schema_mark sc_settings_era(const struct sc_settings *s, size_t index);
+/* NAME is for messages. */
+int sc_settings_parse(struct sc_span text, const char *name, struct sc_settings *s,
+		struct sc_err *err);
 /* log.json as it is now; SC_E_NOLOG when the folder holds another log by now. */
 int sc_settings_refresh(struct sc_log *log, struct sc_err *err);
 /*
@@ -139,6 +142,13 @@ struct sc_log {
 };
 
 /* log.c */
+/* No log yet: a handle that knows its PATH and has buffers; sc_log_done releases what it holds. */
+int sc_log_init(struct sc_log *log, const char *path, struct sc_err *err);
+void sc_log_done(struct sc_log *log);
+/* The folder of a restore that did not end: refused by everybody else. */
+#define SC_RESTORE_FILE "restore.json"
+/* SC_E_NOLOG when there is one, with the way to go on. 0: there is none. */
+int sc_log_check_restore(const char *path, struct sc_err *err);
 int sc_log_file(const struct sc_log *log, char ret_path[PATH_MAX], const char *name);
 /* sc_err_on for this log, after sc_err_set. */
 int sc_log_err(const struct sc_log *log, struct sc_err *err);
@@ -240,6 +250,8 @@ int sc_index_rebuild(struct sc_log *log, struct sc_err *err);
 /* Take the entries of a table of offsets below OFFSET out of it; how many there were. */
 int sc_index_forget(struct sc_kv_txn *txn, int table, uint64_t offset, uint64_t *ret_count,
 		struct sc_err *err);
+/* LMDB at PATH with the tables of an index. */
+int sc_index_open_kv(const char *path, struct sc_kv **ret_kv, struct sc_err *err);
 /* By hand: lock, rebuild, unlock. */
 int sc_index_redo(struct sc_log *log, struct sc_err *err);
 /* To be able to wait for the next commit: the file that each commit writes last. */
@@ -325,6 +337,12 @@ int sc_source_apply(struct sc_kv_txn *txn, const struct sc_ext *ext, struct sc_e
 /* All sources and producers as extensions, appended to OUT; forgets producers beyond
  * SC_PRODUCERS_MAX. */
 int sc_source_checkpoint(struct sc_kv_txn *txn, struct sc_bytes *out, struct sc_err *err);
+
+/* reader.c */
+/* Drop the lines below OFFSET from the front of REST. */
+void sc_reader_drop(struct sc_run *rest, uint64_t offset);
+/* Cut RUN to whole lines within MAX bytes, or one line; what is left stays in REST. */
+void sc_reader_cut(struct sc_run *rest, size_t max, struct sc_run *ret_run);
 
 /* netfs.c */
 /* "NFS" for a file system that other machines write too (statfs f_type), or NULL. */

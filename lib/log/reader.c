@@ -246,8 +246,7 @@ static uint64_t line_offset(struct sc_span text)
 	return offset;
 }
 
-/* Drop the lines below OFFSET from the front of REST. */
-static void drop_below(struct sc_run *rest, uint64_t offset)
+void sc_reader_drop(struct sc_run *rest, uint64_t offset)
 {
 	if (rest->last < offset) {
 		rest->rows = 0;
@@ -315,14 +314,13 @@ static int next_block(struct sc_reader *reader, struct sc_err *err)
 		if (rc == 0)
 			rc = advance(reader, err);
 		else if (rc == 1)
-			drop_below(&reader->rest, reader->offset);
+			sc_reader_drop(&reader->rest, reader->offset);
 		if (rc != 1 || reader->rest.rows)
 			return rc;
 	}
 }
 
-/* Cut RUN to whole lines within MAX bytes, or one line; what is left stays in REST. */
-static void cut(struct sc_run *rest, size_t max, struct sc_run *ret_run)
+void sc_reader_cut(struct sc_run *rest, size_t max, struct sc_run *ret_run)
 {
 	const char *text = rest->lines.data;
 	const char *lf = memrchr(text, '\n', max);
@@ -365,7 +363,7 @@ int sc_reader_next(struct sc_reader *reader, size_t max_bytes, struct sc_run *re
 			return rc;
 	}
 	if (max_bytes && reader->rest.lines.len > max_bytes) {
-		cut(&reader->rest, max_bytes, ret_run);
+		sc_reader_cut(&reader->rest, max_bytes, ret_run);
 	} else {
 		*ret_run = reader->rest;
 		reader->rest.rows = 0;

@@ -267,6 +267,27 @@ static int foreign(struct scan *s, uint64_t name)
 	return SC_E_DATA;
 }
 
+/* The last row up to END of a journal, where no row is behind it: with gaps, as a restore leaves
+ * one, that is not the offset before the next journal. */
+static int find_last(struct scan *s, uint64_t name, uint64_t end)
+{
+	struct sc_walk walk;
+	struct sc_block block;
+	const char *data;
+	int fd = -1, rc = sc_journal_open(s->log, name, false, &fd, s->err);
+
+	if (rc < 0)
+		return rc == SC_E_NOLOG ? 0 : rc;
+	sc_walk_init(&walk);
+	sc_walk_start(&walk, fd, 0, end, CHUNK);
+	while ((rc = sc_walk_next(&walk, SC_WALK_HEADS, &block, &data, s->err)) == 1)
+		if (block.rows)
+			s->r->state.last = block.last;
+	sc_walk_done(&walk);
+	close(fd);
+	return rc == SC_E_DATA ? 0 : rc; /* a reader names the damage */
+}
+
 /* Does the anchor of journal NAME fit what came before it? */
 static int check_anchor(struct scan *s, uint64_t name, const struct sc_block *block,
 			const struct sc_anchor *a, const struct prior *prior)
@@ -305,7 +326,8 @@ static int take_anchor(struct scan *s, uint64_t name, const struct sc_block *blo
 		rc = put_journal(s, prior->name, &done);
 	}
 	state->next = block->first;
-	state->last = block->first - 1; /* or lower, where offsets have a gap: the tail tells */
+	if (!prior->sealed)
+		state->last = block->first - 1; /* or lower, where offsets have a gap */
 	state->rows = a->rows;
 	state->bytes = a->bytes;
 	state->journal = name;
@@ -345,6 +367,9 @@ static int scan_journal(struct scan *s, uint64_t name, bool last, struct prior *
 		rc = last ? apply_exts(s, exts) : learn_schemas(s, exts);
 	if (rc == 0 && last)
 		rc = scan_tail(s, fd);
+	if (rc == 0 && last && anchor.prev_journal && s->r->state.next == name &&
+	    s->r->state.last + 1 == name)
+		rc = find_last(s, anchor.prev_journal, anchor.prev_end);
 	if (rc == 0 && last) {
 		struct sc_journal_entry entry = { 0, anchor.rows, anchor.bytes };
 

@@ -197,31 +197,33 @@ static int read_members(const struct sc_json *root, const char *path, struct sc_
 	return 0;
 }
 
+int sc_settings_parse(struct sc_span text, const char *name, struct sc_settings *s,
+		      struct sc_err *err)
+{
+	struct sc_json root;
+
+	if (sc_json_scan(text, &root, NULL) < 0 || root.kind != SC_JSON_OBJECT)
+		return refuse(name, "it is not a JSON object", err);
+	return read_members(&root, name, s, err);
+}
+
 int sc_settings_read(const char *log_path, struct sc_settings *s, struct sc_err *err)
 {
 	char path[PATH_MAX];
 	struct sc_bytes text;
-	struct sc_json root;
 	int rc;
 
 	if (snprintf(path, sizeof(path), "%s/log.json", log_path) >= (int)sizeof(path))
 		return sc_err_set(err, SC_E_NOLOG, "cannot open log", "its path is too long");
 	sc_bytes_init(&text, FILE_MAX);
 	rc = sc_read_file(path, &text, err);
-	if (rc == SC_E_NOLOG) {
+	if (rc == SC_E_NOLOG && sc_log_check_restore(log_path, err) == 0) {
 		sc_err_set(err, SC_E_NOLOG, "cannot open", "there is no log.json in it");
 		sc_err_on(err, "log", log_path);
 		sc_err_next(err, "make it with: sc-log create %s", log_path);
 	}
-	if (rc < 0)
-		goto out;
-	if (sc_json_scan(sc_span(text.data, text.len), &root, NULL) < 0 ||
-	    root.kind != SC_JSON_OBJECT) {
-		rc = refuse(path, "it is not a JSON object", err);
-		goto out;
-	}
-	rc = read_members(&root, path, s, err);
-out:
+	if (rc == 0)
+		rc = sc_settings_parse(sc_span(text.data, text.len), path, s, err);
 	sc_bytes_done(&text);
 	return rc;
 }

@@ -289,3 +289,33 @@ int sc_log_source(struct sc_log *log, struct sc_span name, uint64_t *ret_offset,
 		*ret_offset = w.offset;
 	return w.found;
 }
+
+int sc_log_producer(struct sc_log *log, struct sc_span name, struct sc_log_produced *ret_produced,
+		    struct sc_err *err)
+{
+	struct sc_kv_txn *txn = NULL;
+	struct sc_producer producer;
+	struct sc_state state;
+	struct sc_span value;
+	int rc = sc_index_now(log, &state, err); /* opens a new index if ours was replaced */
+
+	if (rc < 0)
+		return rc;
+	if (!log->kv) {
+		sc_err_set(err, SC_E_BUSY, "cannot look up a producer in",
+			   "its index cannot be opened");
+		return sc_log_err(log, err);
+	}
+	rc = sc_kv_read(log->kv, &txn, err);
+	if (rc < 0)
+		return rc;
+	rc = sc_kv_get(txn, SC_T_PRODUCERS, name, &value, err);
+	if (rc == 1 && value.len == sizeof(producer)) {
+		memcpy(&producer, value.data, sizeof(producer));
+		*ret_produced = (struct sc_log_produced){ producer.epoch, producer.seq_last };
+	} else if (rc == 1) {
+		rc = 0;
+	}
+	sc_kv_abort(&txn);
+	return rc;
+}

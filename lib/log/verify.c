@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "base/file.h"
+#include "log/archive_internal.h"
 #include "log/log_internal.h"
 
 #define CHUNK (1u << 20)
@@ -396,37 +397,78 @@ static int count_orphans(struct verify *v)
 	return rc;
 }
 
-int sc_log_verify(const char *path, uint64_t from, uint64_t to, struct sc_log_proof *ret_proof,
-		  struct sc_err *err)
+void sc_log_proof_hash(const XXH3_state_t *all, struct sc_log_proof *proof)
 {
-	struct verify v = { .to = to ? to : UINT64_MAX, .err = err };
 	XXH128_canonical_t canonical;
 	struct sc_hash hash;
+
+	XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(all));
+	memcpy(hash.bytes, canonical.digest, sizeof(hash.bytes));
+	sc_hash_text(&hash, proof->hash);
+}
+
+/* STRICT: rows below what is held are not left out in silence. */
+static int prove(const char *path, uint64_t from, uint64_t to, bool strict, XXH3_state_t *all,
+		 struct sc_log_proof *ret_proof, struct sc_err *err)
+{
+	struct verify v = { .to = to, .hash = all, .err = err };
 	int rc = sc_log_open(path, SC_LOG_READ, &v.log, err);
 
 	if (rc < 0)
 		return rc;
-	v.hash = XXH3_createState();
-	if (!v.hash) {
-		rc = sc_err_nomem(err, "cannot verify");
-		goto out;
-	}
-	XXH3_128bits_reset(v.hash);
 	rc = sc_index_now(v.log, &v.state, err);
-	if (rc < 0)
-		goto out;
+	if (rc == 0 && strict && from < v.state.floor) {
+		rc = sc_err_set(err, SC_E_REFUSED, "cannot verify",
+				"offset %llu is not held any more", (unsigned long long)from);
+		sc_log_err(v.log, err);
+	}
 	v.from = from < v.state.floor ? v.state.floor : from;
-	rc = check_files(&v, from);
+	if (rc == 0)
+		rc = check_files(&v, from);
 	if (rc == 0)
 		rc = count_orphans(&v);
-	if (rc < 0)
-		goto out;
-	XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(v.hash));
-	memcpy(hash.bytes, canonical.digest, sizeof(hash.bytes));
-	sc_hash_text(&hash, v.proof.hash);
-	*ret_proof = v.proof;
-out:
-	XXH3_freeState(v.hash);
+	if (rc == 0)
+		*ret_proof = v.proof;
 	sc_log_close(v.log);
+	return rc;
+}
+
+int sc_log_prove(const char *path, uint64_t from, uint64_t end, XXH3_state_t *all,
+		 struct sc_log_proof *proof, struct sc_err *err)
+{
+	struct sc_log_proof part;
+	int rc = prove(path, from, end - 1, true, all, &part, err);
+
+	if (rc < 0)
+		return rc;
+	proof->rows += part.rows;
+	proof->bytes += part.bytes;
+	proof->blocks += part.blocks;
+	proof->segments += part.segments;
+	proof->journals += part.journals;
+	proof->orphans += part.orphans;
+	if (part.rows) {
+		proof->first = proof->first ? proof->first : part.first;
+		proof->last = part.last;
+	}
+	return 0;
+}
+
+int sc_log_verify(const char *path, uint64_t from, uint64_t to, struct sc_log_proof *ret_proof,
+		  struct sc_err *err)
+{
+	XXH3_state_t *all = XXH3_createState();
+	struct sc_log_proof proof;
+	int rc;
+
+	if (!all)
+		return sc_err_nomem(err, "cannot verify");
+	XXH3_128bits_reset(all);
+	rc = prove(path, from, to ? to : UINT64_MAX, false, all, &proof, err);
+	if (rc == 0) {
+		sc_log_proof_hash(all, &proof);
+		*ret_proof = proof;
+	}
+	XXH3_freeState(all);
 	return rc;
 }

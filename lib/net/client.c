@@ -259,6 +259,9 @@ static void tell_ended(struct sc_client *c)
 	}
 	if (c->closing) {
 		finish_closed(c);
+	} else if (next == SC_CLIENT_REST && !c->reconnect) {
+		c->failures = 0;
+		c->down_since_us = c->trouble_since_us = -1;
 	} else if (next == SC_CLIENT_AT_ONCE || asked || c->reconnect) {
 		if (!asked)
 			c->failures--;

@@ -105,6 +105,7 @@ enum sc_client_next {
 	SC_CLIENT_STANDARD, /* what wait_ms says */
 	SC_CLIENT_AT_ONCE,  /* connect now; does not count as a failure */
 	SC_CLIENT_AGAIN,    /* try again with the usual waits and limits, also where the policy would end */
+	SC_CLIENT_REST,     /* no connection until sc_client_reconnect; that one is as the first */
 	SC_CLIENT_END,
 };
 

@@ -42,6 +42,8 @@ struct sc_dial {
 	struct sc_loop *loop;
 	sc_dial_done *done;
 	void *arg;
+	sc_dial_allow *allow;
+	void *allow_arg;
 	char host[256];
 	uint16_t port;
 	struct lookup *lookup;
@@ -260,10 +262,28 @@ static void stagger_due(void *arg)
 	next_attempt(arg);
 }
 
+/* Those that may not be tried go. */
+static void keep_allowed(struct sc_dial *d)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < d->count; i++)
+		if (d->allow(d->allow_arg, (const struct sockaddr *)&d->addresses[i]))
+			d->addresses[kept++] = d->addresses[i];
+	if (d->count && !kept) {
+		sc_err_set(&d->last, SC_E_NOAUTH, "cannot connect to",
+			   "its addresses are none that may be used here");
+		sc_err_on(&d->last, "host", d->host);
+	}
+	d->count = kept;
+}
+
 static void start_task(void *arg)
 {
 	struct sc_dial *d = arg;
 
+	if (d->allow)
+		keep_allowed(d);
 	if (d->count == 0)
 		finish(d, -1, NULL, &d->last);
 	else
@@ -400,6 +420,12 @@ int sc_dial_new(struct sc_loop *loop, const char *host, uint16_t port, const cha
 out:
 	sc_dial_free(d);
 	return rc;
+}
+
+void sc_dial_only(struct sc_dial *d, sc_dial_allow *allow, void *arg)
+{
+	d->allow = allow;
+	d->allow_arg = arg;
 }
 
 void sc_dial_free(struct sc_dial *d)

@@ -15,6 +15,7 @@
 #ifndef SC_NET_DIAL_H
 #define SC_NET_DIAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -34,6 +35,10 @@ typedef void sc_dial_done(void *arg, int fd, const char *address, const struct s
 int sc_dial_new(struct sc_loop *loop, const char *host, uint16_t port, const char *socket, sc_dial_done *done,
 		void *arg, struct sc_dial **ret_dial, struct sc_err *err);
 void sc_dial_free(struct sc_dial *dial);
+/* Right behind sc_dial_new: only addresses that ALLOW takes are tried, however the host was named.
+ * When it takes none, SC_E_NOAUTH. */
+typedef bool sc_dial_allow(void *arg, const struct sockaddr *address);
+void sc_dial_only(struct sc_dial *dial, sc_dial_allow *allow, void *arg);
 
 /* For tests: what a name means. Returns how many addresses, or a negative number. NULL = the
  * system's. */

@@ -61,11 +61,12 @@ static void reply(struct sc_visit *v, struct sc_span text)
 
 void sc_publish_open(struct sc_visit *v)
 {
+	struct sc_span producer = sc_publisher_name(v->publisher);
 	struct sc_bytes greeting;
 	struct sc_err err;
 
 	sc_bytes_init(&greeting, SIZE_MAX / 4);
-	if (sc_stream_greet(v->host->stream, &greeting, &err) < 0)
+	if (sc_stream_greet(v->host->stream, producer, &greeting, &err) < 0)
 		break_off(v);
 	else
 		reply(v, sc_span(greeting.data, greeting.len));

@@ -96,8 +96,15 @@ static void subscribe(struct sc_visit *v, const struct sc_target *target)
 
 static void publish(struct sc_visit *v, const struct sc_target *target)
 {
+	struct sc_refusal refusal;
 	struct sc_err err;
 
+	if (target->producer.len && !v->host->writer) { /* nothing there remembers it */
+		sc_refusal_init(&refusal, SC_REFUSAL_BAD_REQUEST);
+		sc_refusal_detail(&refusal, "a stream without a log knows no producers");
+		refuse(v, &refusal);
+		return;
+	}
 	v->kind = SC_VISIT_PUBLISHER;
 	if (v->host->writer && sc_publisher_new(v->host->writer, target->producer, target->epoch, v,
 						&v->publisher, &err) < 0)

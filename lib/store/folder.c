@@ -287,6 +287,8 @@ static int lock(struct sc_store *store, const char *key, int *ret_fd, struct sc_
 	if (rc < 0)
 		return rc;
 	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (fd < 0 && errno == EACCES) /* another user's: it can be locked all the same */
+		fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return failed(store, key, errno, "cannot lock the folder of", err);
 	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
@@ -320,7 +322,7 @@ static int busy(struct sc_store *store, const char *key, const char *why, struct
 static int publish_new(struct sc_store *store, const char *key, struct temporary *t,
 		       const char *path, struct sc_err *err)
 {
-	if (link(t->path, path) == 0) {
+	if (sc_sys_link(t->path, path) == 0) {
 		if (sc_sys_unlink(t->path) == 0)
 			t->path[0] = 0;
 		return 0;

@@ -82,6 +82,12 @@ int sc_greeting_build(const struct sc_greeting *g, struct sc_bytes *out)
 	/* Not under a name of the original's: its clients would open it as theirs. */
 	if (g->sc_archive.len)
 		put_text(out, "sc_archive", g->sc_archive);
+	if (g->tells_producer && g->has_producer)
+		sc_bytes_putf(out, ",\"producer\":{\"epoch\":%llu,\"seq\":%llu}",
+			      (unsigned long long)g->producer_epoch,
+			      (unsigned long long)g->producer_seq);
+	else if (g->tells_producer)
+		sc_bytes_puts(out, ",\"producer\":null");
 	return sc_bytes_putc(out, '}');
 }
 
@@ -148,6 +154,19 @@ static void get_replay(const struct sc_json *object, struct sc_greeting *g)
 			sc_json_u64(&a, &g->replay_first) && sc_json_u64(&b, &g->replay_end);
 }
 
+static void get_producer(const struct sc_json *object, struct sc_greeting *g)
+{
+	struct sc_json producer, epoch, seq;
+
+	if (!sc_json_get(object, "producer", &producer))
+		return;
+	g->tells_producer = producer.kind == SC_JSON_NULL;
+	if (producer.kind == SC_JSON_OBJECT && sc_json_get(&producer, "epoch", &epoch) &&
+	    sc_json_get(&producer, "seq", &seq))
+		g->tells_producer = g->has_producer = sc_json_u64(&epoch, &g->producer_epoch) &&
+						      sc_json_u64(&seq, &g->producer_seq);
+}
+
 int sc_greeting_parse(struct sc_span text, struct sc_bytes *store, struct sc_greeting *ret_greeting,
 		      struct sc_err *err)
 {
@@ -189,6 +208,7 @@ int sc_greeting_parse(struct sc_span text, struct sc_bytes *store, struct sc_gre
 	g.schema = get_object(&value, "schema");
 	g.where = get_object(&value, "where");
 	get_replay(&value, &g);
+	get_producer(&value, &g);
 	*ret_greeting = g;
 	return 0;
 }

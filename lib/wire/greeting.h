@@ -34,7 +34,11 @@ struct sc_greeting {
 	struct sc_span where;       /* JSON text; empty = null */
 	struct sc_span stream_id;   /* plain; empty = null */
 	struct sc_span archive;     /* parsed only (protocols 1 and 2): a location of the original's; plain */
-	struct sc_span sc_archive;  /* ours, the last key: URL of the log's archive; plain; empty = no key */
+	struct sc_span sc_archive;  /* ours: URL of the log's archive; plain; empty = no key */
+	/* ours, the last key, for a connection that named a producer (else it is not there): what
+	 * was stored of it last, or null */
+	bool tells_producer, has_producer;
+	uint64_t producer_epoch, producer_seq;
 };
 
 int sc_greeting_build(const struct sc_greeting *greeting, struct sc_bytes *out);

@@ -21,6 +21,10 @@ static int producer_frame(const struct sc_json *value, struct sc_publish *p,
 			if (!has_seq)
 				return sc_err_set(err, SC_E_DATA, tried,
 						  "seq must be an integer from 0");
+		} else if (sc_json_key_is(key, SC_SPAN("last"))) {
+			if (!sc_json_u64(&member, &p->last) || p->last > INT64_MAX)
+				return sc_err_set(err, SC_E_DATA, tried,
+						  "last must be an integer from seq on");
 		} else if (sc_json_key_is(key, SC_SPAN("rows"))) {
 			has_rows = member.kind == SC_JSON_ARRAY;
 			if (!has_rows)
@@ -28,7 +32,7 @@ static int producer_frame(const struct sc_json *value, struct sc_publish *p,
 			*ret_rows = member;
 		} else {
 			return sc_err_set(err, SC_E_DATA, tried,
-					  "a producer's frame has seq and rows only");
+					  "a producer's frame has seq, last and rows only");
 		}
 	}
 	if (!has_seq || !has_rows)
@@ -76,6 +80,11 @@ int sc_publish_parse(struct sc_span frame, bool producer, struct sc_publish *ret
 	}
 	if (!p.count)
 		return sc_err_set(err, SC_E_DATA, tried, "the array is empty");
+	if (producer && !p.last)
+		p.last = p.seq + p.count - 1;
+	if (producer && (p.last < p.seq || p.last - p.seq < p.count - 1))
+		return sc_err_set(err, SC_E_DATA, tried,
+				  "there are more rows than numbers from seq to last");
 	sc_json_walk_init(&p.walk, &value);
 	*ret_publish = p;
 	return 0;

@@ -24,15 +24,18 @@
 #define SC_PUBLISH_FENCED "fenced"           /* ours: an older epoch of a producer, or a gap in its sequence */
 
 struct sc_publish {
-	uint64_t seq;            /* of the first row; producers only */
+	uint64_t seq, last;      /* of the first and the last row; producers only */
 	size_t count;
 	bool single;             /* one object, not in an array */
 	struct sc_json one;
 	struct sc_json_walk walk;
 };
 
-/* PRODUCER: the connection named one, frames are {"seq":N,"rows":[...]}. SC_E_DATA with the reason:
- * reply bad_frame. */
+/*
+ * PRODUCER: the connection named one, frames are {"seq":N,"rows":[...]}, or, where numbers are left
+ * out, {"seq":N,"last":L,"rows":[...]}: rows for the numbers N to L, each at most one. SC_E_DATA
+ * with the reason: reply bad_frame.
+ */
 int sc_publish_parse(struct sc_span frame, bool producer, struct sc_publish *ret_publish,
 		struct sc_err *err);
 bool sc_publish_next(struct sc_publish *publish, struct sc_span *ret_row);

@@ -297,6 +297,7 @@ static void parse_members(struct sc_refusal *r, const struct sc_json *object)
 	get_u64(r, object, "max_replay", SC_HAS_MAX_REPLAY, &r->max_replay);
 	get_u64(r, object, "backlog", SC_HAS_BACKLOG, &r->backlog);
 	get_u64(r, object, "resume", SC_HAS_RESUME, &r->resume);
+	get_text(object, "archive", r->archive, sizeof(r->archive));
 	if (sc_json_get(object, "at", &at) && sc_json_i64(&at, &r->at_us))
 		r->has |= SC_HAS_AT;
 	if (r->kind == SC_REFUSAL_NO_SUCH_STREAM) {

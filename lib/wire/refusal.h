@@ -62,6 +62,7 @@ struct sc_refusal {
 	const struct sc_span *serves; /* building: names, sorted */
 	size_t serves_count;
 	char word[33];               /* parsed: the why, or the error word when it is not one of ours */
+	char archive[SC_REASON_MAX + 1]; /* parsed: where rows that are refused can be read; empty: not told */
 	char detail[SC_DETAIL_BYTES_MAX + 1];  /* also parsed: serves, joined with ", " */
 };
 

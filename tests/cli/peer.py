@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""A WebSocket server that does the same steps on each connection. Standard library only, so that the cli tests need no other
-people's programs (tests/interop/feedserver.py can do much more). Prints its port, then `got TEXT` for each message received.
+"""A WebSocket server that does the same steps on each connection (or others, see next). Standard library only, so that the cli tests need no other
+people's programs (tests/interop/feedserver.py can do much more). Prints its port, then `asked TARGET` for each connection and
+`got TEXT` for each message received.
 
     peer.py STEP...
 
     file PATH        each line of the file as a text message
     text TEXT        hex BYTES (binary)     close CODE REASON     cut (end without a close frame)
-    want N           wait for N messages
+    want N           wait for N messages             run COMMAND (by the shell)
+    next             the steps behind it are for the next connection; the last ones for all that follow
 After the steps it holds the connection until the client leaves. Pings are answered.
 """
 import asyncio
@@ -15,12 +17,15 @@ import hashlib
 import struct
 import sys
 
-STEPS = []
+TURNS = [[]]
 words = sys.argv[1:]
 while words:
     name = words.pop(0)
-    arguments = {"close": 2, "cut": 0}.get(name, 1)
-    STEPS.append((name, words[:arguments]))
+    arguments = {"close": 2, "cut": 0, "next": 0}.get(name, 1)
+    if name == "next":
+        TURNS.append([])
+    else:
+        TURNS[-1].append((name, words[:arguments]))
     del words[:arguments]
 
 
@@ -78,6 +83,8 @@ class Peer:
         elif name == "want":
             while self.received < int(arguments[0]) and await self.take():
                 pass
+        elif name == "run":
+            await (await asyncio.create_subprocess_shell(arguments[0])).wait()
         elif name == "close":
             self.writer.write(frame(8, struct.pack("!H", int(arguments[0])) + arguments[1].encode()))
         elif name == "cut":
@@ -92,7 +99,8 @@ class Peer:
         accept = base64.b64encode(hashlib.sha1((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest())
         self.writer.write(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                           b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n")
-        for name, arguments in STEPS:
+        print("asked", head.split(" ")[1], flush=True)
+        for name, arguments in TURNS.pop(0) if len(TURNS) > 1 else TURNS[0]:
             await self.step(name, arguments)
         while await self.take():
             pass

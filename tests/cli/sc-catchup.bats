@@ -184,6 +184,166 @@ with open(sys.argv[1], "r+b") as f:
 	[[ $(cat count) -eq 400000 ]]
 }
 
+# --- a log and its archive --------------------------------------------------------------------------------------------
+
+# The lower rows of t only in the archive, the middle ones in both, the upper ones only in t.
+make_both() {
+	make_log 2000
+	fill t 2001 2400
+	sc-log read t >all
+	sc-catchup t --times >stamps
+	sc-seal t --no-compact --target 8K --archive "$shelf" --keep-rows 1000
+	fill t 2401 2500
+	sc-log read t --from 2401 >>all
+	sc-log read t --from 2401 --times >>stamps
+	floor=$(sc-log info t --json | jq .first)
+	[[ $floor -gt 100 && $floor -lt 1900 ]]
+}
+
+@test "a log and its archive are one sequence, by offset and by time" {
+	make_both
+	for option in '' "--archive=$shelf/t" "--archive=$shelf" "--archive=$shelf/"; do
+		sc-catchup t $option >got
+		same all got
+	done
+	for at in 1 2 $((floor - 1)) "$floor" $((floor + 1)) 2000 2001 2401 2500; do
+		sc-catchup t --from "$at" >got
+		same <(tail -n +"$at" all) got
+		sc-catchup t --to "$at" >got
+		same <(head -n "$at" all) got
+		sc-catchup t --from $((at > 60 ? at - 60 : 1)) --to "$at" --payload >got
+		same <(sed -n "$((at > 60 ? at - 60 : 1)),${at}p" all | jq -c '.[1]' | sed 's/0.1}/0.10}/') got
+		# the rows of one commit share their time
+		time=$(sed -n "${at}p" stamps | jq '.[1]')
+		sc-catchup t --times --since "$time" >got
+		same <(jq -c "select(.[1] >= $time)" stamps | sed 's/0.1}/0.10}/') got
+		sc-catchup t --times --until "$time" >got
+		same <(jq -c "select(.[1] < $time)" stamps | sed 's/0.1}/0.10}/') got
+	done
+	run -79 sc-catchup t --from 2502
+	run -79 --separate-stderr sc-catchup t --archive none --from 1
+	run -0 --separate-stderr sc-catchup t --archive none
+	[[ ${lines[0]} == "[$floor,"* ]]
+}
+
+@test "--verify proves the log and its archive as one: the hash is that of the whole log" {
+	make_both
+	[[ $(sc-catchup t --verify --json | jq -r .rows) -eq 2500 ]]
+	sc-log create whole
+	jq -c '.[1]' all | sed 's/0.1}/0.10}/' | sc-log append -q whole
+	hash=$(sc-log verify whole | cut -d ' ' -f 1)
+	[[ $(sc-catchup t --verify | cut -d ' ' -f 1) == "$hash" ]]
+	for range in "--from 1 --to $((floor - 1))" "--from $((floor - 1)) --to $floor" "--from $floor" '--from 50 --to 2450'; do
+		[[ $(sc-catchup t --verify $range | cut -d ' ' -f 1) == "$(sc-log verify whole $range | cut -d ' ' -f 1)" ]]
+	done
+	flip "$(nth shelf 2)" 40
+	run -65 --separate-stderr sc-catchup t --verify
+	[[ -z $output ]]
+	run -65 --separate-stderr sc-catchup t
+	[[ ${lines[0]} == '[1,'* && $stderr == *"$(basename "$(nth shelf 2)")"* ]]
+	# rows that the log holds are read from there
+	run -0 sc-catchup t --verify --from "$floor"
+}
+
+@test "rows that the log holds need no archive; one that is not there, or another log's, is named" {
+	make_both
+	mv shelf away
+	sc-catchup t --from "$floor" >got
+	same <(tail -n +"$floor" all) got
+	time=$(sed -n "$((floor + 400))p" stamps | jq '.[1]')
+	sc-catchup t --since "$time" --times >got
+	same <(jq -c "select(.[1] >= $time)" stamps | sed 's/0.1}/0.10}/') got
+	for range in '' "--from $((floor - 1))" '--since 1970-01-02'; do
+		run -66 --separate-stderr sc-catchup t $range
+		[[ -z $output && $stderr == *"'$PWD/shelf'"* || $stderr == *"$shelf"* ]]
+	done
+	mv away shelf
+	sc-log create other
+	mkdir two
+	mv other two/t
+	fill two/t 1 2000
+	sc-seal two/t --force --target 8K --archive "file://$PWD/two"
+	run -78 --separate-stderr sc-catchup t --archive "file://$PWD/two"
+	[[ $stderr == *'another log'* ]]
+	run -64 --separate-stderr sc-catchup t --archive shelf
+	run -64 --separate-stderr sc-catchup "$shelf/t" --archive "$shelf"
+}
+
+@test "a gap that nobody holds: both numbers, before anything is printed, unless the range is outside of it" {
+	make_log 2000
+	end=$(sc-catchup "$shelf/t" | tail -n 1 | jq '.[0]')
+	fill t 2001 3000
+	sc-log read t >all
+	sc-log trim t --before 2501
+	for range in '' '--from 5' "--from $((end + 1))" "--from $((end + 100)) --to 2700" "--to $((end + 1))"; do
+		run -79 --separate-stderr sc-catchup t $range
+		[[ -z $output && $stderr == *"from offset $((end + 1)) to 2500;"* && $stderr == *" at $end, "*" at 2501" ]]
+	done
+	run -79 --separate-stderr sc-catchup --json t
+	[[ $(jq -r .why <<<"$stderr") == gap && $(jq .first <<<"$stderr") -eq $((end + 1)) && $(jq .last <<<"$stderr") -eq 2500 ]]
+	run -79 sc-catchup t --verify
+	sc-catchup t --to "$end" >got
+	same <(head -n "$end" all) got
+	sc-catchup t --from 2501 >got
+	same <(tail -n +2501 all) got
+	run -0 sc-catchup t --verify --to "$end"
+	run -0 sc-catchup t --verify --from 2501
+}
+
+@test "offsets that were never given are no gap" {
+	sc-log create t --journal-size 8192
+	rows 1 300 | sed 's/^{"n":\([0-9]*\)\(.*\)$/[\1,{"n":\1\2]/' | sc-log append -q --mirror --source a t
+	sc-seal t --force --target 4K --archive "$shelf"
+	rows 5001 5400 | sed 's/^{"n":\([0-9]*\)\(.*\)$/[\1,{"n":\1\2]/' | sc-log append -q --mirror --source a t
+	sc-log read t >all
+	[[ $(wc -l <all) -eq 700 ]]
+	sc-log trim t --before 5001
+	sc-catchup t >got
+	same all got
+	sc-catchup t --from 299 --to 5001 >got
+	[[ $(wc -l <got) -eq 3 ]]
+	sc-catchup t --from 4000 >got
+	same <(tail -n 400 all) got
+	run -0 sc-catchup t --verify
+}
+
+@test "retention moves rows under a reader, a verify and a slow reader: none is lost, none comes twice" {
+	sc-log create t --journal-size 64K
+	fill t 1 30000
+	sc-seal t --force --no-compact --target 64K --archive "$shelf"
+	sc-log read t >all
+	hash=$(sc-log verify t | cut -d ' ' -f 1)
+	mkfifo slow
+	start slow sh -c 'sc-catchup t >slow'
+	exec 7<slow
+	head -c 1000 <&7 >got.slow
+	for keep in 25000 20000 15000 8000 1; do
+		sc-seal t --no-compact --archive "$shelf" --keep-rows "$keep"
+		sc-catchup t >got
+		same all got
+		[[ $(sc-catchup t --verify | cut -d ' ' -f 1) == "$hash" ]]
+	done
+	cat <&7 >>got.slow
+	exec 7<&-
+	await slow
+	[[ $ended -eq 0 ]]
+	same all got.slow
+	# and while it goes on
+	start append sh -c 'seq 30001 36000 | sed "s/.*/{\"n\":&,\"price\":0.10}/" | sc-log append -q --batch-rows 20 t'
+	start seal sh -c "while [ ! -e stop ]; do sc-seal t --force --target 4K --archive $shelf --keep-rows 1 || exit 1; done"
+	for i in $(seq 12); do
+		sc-catchup t >got
+		same got <(seq "$(wc -l <got)" | sed 's/.*/[&,{"n":&,"price":0.10}]/')
+		sc-catchup t --verify >/dev/null
+	done
+	await append
+	touch stop
+	await seal
+	[[ $ended -eq 0 ]]
+	sc-catchup t >got
+	[[ $(wc -l <got) -eq 36000 ]]
+}
+
 # --- sc-seal's side ---------------------------------------------------------------------------------------------------
 
 @test "sc-seal --archive is silent, uploads once, and removes here only what is there" {
@@ -207,7 +367,9 @@ with open(sys.argv[1], "r+b") as f:
 	[[ -z $output && -z $stderr && -z $(find t/sealed -name '*.zst') ]]
 	sc-catchup "$shelf/t" >again
 	same all again
-	run -79 --separate-stderr sc-catchup t --from 1
+	run -79 --separate-stderr sc-catchup t --archive none --from 1
+	sc-catchup t >again
+	same all again
 }
 
 @test "sc-seal: an archive that cannot be reached removes nothing" {
@@ -271,4 +433,45 @@ with open(sys.argv[1], "r+b") as f:
 	stop watch
 	[[ $ended -eq 143 || $ended -eq 0 ]]
 	[[ ! -s watch.err ]]
+}
+
+@test "a note of the archive that is damaged, or of another name: no history is left out in silence" {
+	make_log 500
+	sc-catchup t >all
+	first=$(sc-log info t --json | jq .first)
+	sc-log trim t --before $((first + 100))
+	cp t/archive.json note
+	for note in garbage '{"format":1}' "$(jq -c '.archive = "file:///nowhere/other"' note)"; do
+		echo "$note" >t/archive.json
+		for range in '' '--from 1' '--since 1970-01-02' --verify; do
+			run -65 --separate-stderr sc-catchup t $range
+			[[ -z $output && $stderr == *archive* && $stderr == *--archive* ]]
+		done
+		run -0 --separate-stderr sc-catchup t --archive none
+		[[ ${#lines[@]} -eq $((500 - first - 99)) ]]
+		run -0 --separate-stderr sc-catchup t --from $((first + 100))
+		sc-catchup t --archive "$shelf" >got
+		same all got
+	done
+	mv t renamed
+	cp note renamed/archive.json
+	run -65 --separate-stderr sc-catchup renamed
+	[[ -z $output && $stderr == *"$shelf/t"*'another name'* ]]
+	sc-catchup renamed --archive "$shelf/t" >got
+	same all got
+}
+
+@test "sc-seal: an archive of two users: each may lock it, and no probe is left" {
+	[[ $(id -u) -eq 0 ]] || skip "needs root to be two users"
+	make_log 100
+	place=$(mktemp -d /tmp/sc-users.XXXXXX) # where nobody has a way to
+	cp -r shelf "$(command -v sc-log)" "$place"
+	chown -R 65534 "$place"
+	chown root "$place/shelf/.sc-lock"
+	chmod 644 "$place/shelf/.sc-lock"
+	run --separate-stderr setpriv --reuid 65534 --regid 65534 --clear-groups "$place/sc-log" restore "$place/new/t" \
+		--archive "file://$place/shelf"
+	left=$(find "$place" -name 'condition*')
+	rm -r "$place"
+	[[ $status -eq 0 && -z $left ]]
 }

@@ -352,6 +352,23 @@ rows() { # rows FROM TO: {"n":FROM} ...
 	[[ $output == *"up at 3"* ]]
 }
 
+@test "verify: a range that is not there is refused, never another one proved" {
+	sc-log create t --journal-size 4096
+	seq 1 3000 | sc-log append --quiet --batch-rows 100 t
+	sc-log trim t --before 2000
+	first=$(sc-log info t --json | jq .first)
+	run -79 --separate-stderr sc-log verify t --from 1
+	[[ -z $output && $stderr == *"offset 1 is not held any more; the earliest is $first"* ]]
+	run -79 --separate-stderr sc-log verify t --from 3002
+	[[ -z $output && $stderr == *'ahead of the end, 3001'* ]]
+	run -64 --separate-stderr sc-log verify t --to 0
+	run -64 --separate-stderr sc-log verify t --from 2500 --to 2499
+	run -0 sc-log verify t --from 3001
+	run -0 sc-log verify t --from 2500 --to 2500
+	[[ $output == *' 2500-2500 1 rows '* ]]
+	run -0 sc-log verify t --from earliest
+}
+
 @test "verify prints one hash; damage names file and last good offset" {
 	sc-log create a
 	sc-log create b
@@ -414,4 +431,47 @@ rows() { # rows FROM TO: {"n":FROM} ...
 	[[ $stderr == *format*9* ]]
 	run -64 sc-log
 	run -64 sc-log append
+}
+
+@test "read --archive: rows that the log has no longer, then its own, by offset, time and number; --follow goes on" {
+	needs sc-seal
+	mkdir shelf
+	sc-log create t --journal-size 8192
+	seq 2000 | sed 's/.*/{"n":&}/' | sc-log append -q --batch-rows 50 t
+	sc-seal t --force --target 8K --archive "file://$PWD/shelf"
+	seq 2001 2100 | sed 's/.*/{"n":&}/' | sc-log append -q --batch-rows 50 t
+	sc-log read t --times >stamps
+	sc-log read t >all
+	sc-seal t --target 8K --archive "file://$PWD/shelf" --keep-rows 300
+	first=$(sc-log info t --json | jq .first)
+	[[ $first -gt 1000 ]]
+	run -79 sc-log read t --from 5
+	[[ $(sc-log read t | head -n 1) == "[$first,"* ]]
+	for url in "file://$PWD/shelf" "file://$PWD/shelf/t"; do
+		sc-log read t --archive "$url" >got
+		same all got
+		sc-log read t --archive "$url" --from $((first - 2)) --count 4 >got
+		same <(sed -n "$((first - 2)),$((first + 1))p" all) got
+	done
+	time=$(sed -n 707p stamps | jq '.[1]')
+	sc-log read t -A "file://$PWD/shelf" --since "$time" --where '.n % 2 == 0' --times >got
+	same <(jq -c "select(.[1] >= $time and .[2].n % 2 == 0)" stamps) got
+	sc-log read t -A "file://$PWD/shelf" --until "$time" >got
+	same <(jq -c "select(.[1] < $time) | [.[0], .[2]]" stamps) got
+	for last in 1 50 100 101 400 $((2100 - first)) $((2101 - first)) $((2102 - first)) 1999 2099 2100 5000; do
+		sc-log read t -A "file://$PWD/shelf" --last "$last" >got
+		same <(tail -n "$last" all) got
+	done
+	start follow sc-log read t -A "file://$PWD/shelf" --follow --from 1990 --count 113
+	wait_for lines follow.out 111
+	printf '{"n":2101}\n{"n":2102}\n' | sc-log append -q t
+	await follow
+	[[ $ended -eq 0 && $(tail -n 1 follow.out) == '[2102,{"n":2102}]' ]]
+	mv shelf away
+	run -66 sc-log read t --archive "file://$PWD/shelf" --from 1
+	sc-log read t --archive "file://$PWD/shelf" --from "$first" >got
+	same <(sed -n "$first,2100p" all; tail -n 2 follow.out) got
+	run -64 --separate-stderr sc-log read t --archive shelf
+	run -64 --separate-stderr sc-log read "file://$PWD/away/t"
+	[[ $stderr == *"sc-catchup file://$PWD/away/t" ]]
 }

@@ -35,7 +35,7 @@ ask() {
 }
 
 field() { # NAME: of the last answer
-	tr -d '\r' <head | sed -n "s/^$1: //ip"
+	tr -d '\r' <./head | sed -n "s/^$1: //ip"
 }
 
 put() { # PATH [CURL-ARGUMENT...]

@@ -18,6 +18,8 @@
 
 #include "base/bytes.h"
 #include "log/log.h"
+#include "log/reader.h"
+#include "log/restore.h"
 #include "cut.h"
 #include "disk.h"
 #include "run.h"
@@ -39,7 +41,7 @@ static void record_start(const char *name)
 /* Every power cut of the recorded run. */
 static void cut(const char *name, size_t splits, bool archived)
 {
-	struct cut all = { name, top, run_folder, trace_path, splits, archived };
+	struct cut all = { name, top, run_folder, trace_path, splits, archived, NULL };
 
 	CHECK(cut_power(&all));
 }
@@ -380,6 +382,141 @@ TEST(an_archive_and_what_goes_when_it_has_it)
 	commit(&a, 1, 1, 90);
 	CHECK_INT(run_end(&a), 0);
 	cut("archive", 0, true);
+}
+
+/* --- a log made anew --- */
+
+static char shelf[600], lost_path[700];
+static struct sc_bytes lost_rows; /* what the lost log held */
+
+static void read_log(const char *path, struct sc_bytes *out, struct sc_log_state *ret_state)
+{
+	struct sc_reader *reader = NULL;
+	struct sc_log *log = NULL;
+	struct sc_run run;
+	struct sc_err err;
+	int rc = sc_log_open(path, SC_LOG_READ, &log, &err);
+
+	if (rc == 0)
+		rc = sc_log_state(log, ret_state, &err);
+	if (rc == 0)
+		rc = sc_reader_open(log, 0, &reader, &err);
+	while (rc >= 0 && (rc = sc_reader_next(reader, 0, &run, &err)) == 1)
+		rc = sc_bytes_put(out, run.lines.data, run.lines.len) < 0 ? -1 : 1;
+	sc_reader_close(reader);
+	sc_log_close(log);
+	CHECK_OK(rc, &err);
+}
+
+/* A log in segments, in the archive at "shelf", with rows that are only shipped. */
+static void make_lost(void)
+{
+	const char *create_it[] = { "sc-log", "create", lost_path, "--journal-size", "4k", NULL };
+	char url[700];
+	const char *seal_it[] = { "sc-seal", "--force",   "--target", "4K",
+				  lost_path, "--archive", url,        NULL };
+	const char *ship_it[] = { "sc-seal", "--ship", lost_path, "--archive", url, NULL };
+	const char *append_it[] = { "sc-log", "append", lost_path, NULL };
+	struct sc_log_state state;
+	struct run a;
+
+	snprintf(shelf, sizeof(shelf), "%s/shelf", top);
+	snprintf(lost_path, sizeof(lost_path), "%s/lost/log", top);
+	snprintf(url, sizeof(url), "file://%s", shelf);
+	CHECK_INT(mkdir(shelf, 0777), 0);
+	run_record(NULL, NULL);
+	CHECK_INT(run_once(create_it), 0);
+	run_start(&a, append_it);
+	commit(&a, 1, 60, 90);
+	CHECK_INT(run_once(seal_it), 0);
+	commit(&a, 1, 3, 90);
+	CHECK_INT(run_once(ship_it), 0);
+	commit(&a, 1, 60, 90);
+	CHECK_INT(run_once(ship_it), 0);
+	CHECK_INT(run_end(&a), 0);
+	sc_bytes_init(&lost_rows, 1u << 20);
+	read_log(lost_path, &lost_rows, &state);
+	CHECK_INT(state.rows, 123);
+}
+
+/* Another machine goes on where the one that restored lost its power: with a copy of the
+ * archive, as that one left it. */
+static int restore_again(const char *path, struct sc_err *err)
+{
+	static const struct sc_restore_options plain = { .jump = 0 };
+	struct sc_restore_report report;
+	char url[700], command[1400];
+	int rc;
+
+	snprintf(url, sizeof(url), "file://%s.shelf", path);
+	snprintf(command, sizeof(command), "cp -a '%s' '%s.shelf'", shelf, path);
+	if (system(command) != 0)
+		return sc_err_set(err, SC_E_IO, "cannot copy", "cp failed");
+	rc = sc_log_restore(path, url, &plain, &report, err);
+	snprintf(command, sizeof(command), "%s.shelf", path);
+	folder_empty(command);
+	rmdir(command);
+	return rc;
+}
+
+static void check_restored(const char *path, const struct moment *m, char *text, size_t size)
+{
+	static const char row[] = "{\"after\":\"the cut\"}";
+	const uint32_t len = sizeof(row) - 1;
+	struct sc_log_rows rows = { .text = { row, len }, .lens = &len, .count = 1 };
+	struct sc_log_commit commit;
+	struct sc_log_proof proof;
+	struct sc_log_state state;
+	struct sc_log *log = NULL;
+	struct sc_bytes held;
+	struct sc_err err;
+	int rc = sc_log_open(path, SC_LOG_READ, &log, &err);
+
+	text[0] = 0;
+	sc_log_close(log);
+	log = NULL;
+	if (rc < 0 && !m->created)
+		rc = restore_again(path, &err);
+	if (rc == 0) {
+		sc_bytes_init(&held, 1u << 20);
+		read_log(path, &held, &state);
+		if (held.len != lost_rows.len || memcmp(held.data, lost_rows.data, held.len) != 0)
+			snprintf(text, size, "%zu bytes of lines were made anew, not %zu", held.len,
+				 lost_rows.len);
+		else if (state.next_offset < 124 + SC_RESTORE_JUMP)
+			snprintf(text, size, "it goes on at %llu",
+				 (unsigned long long)state.next_offset);
+		sc_bytes_done(&held);
+		rc = sc_log_open(path, SC_LOG_APPEND, &log, &err);
+	}
+	if (rc == 0)
+		rc = sc_log_append(log, &rows, &commit, &err);
+	if (rc == 0)
+		rc = sc_log_verify(path, 0, 0, &proof, &err);
+	if (rc == 0 && !text[0] && (proof.rows != 124 || proof.last < 124 + SC_RESTORE_JUMP))
+		snprintf(text, size, "verify counts %llu rows to %llu",
+			 (unsigned long long)proof.rows, (unsigned long long)proof.last);
+	sc_log_close(log);
+	if (rc < 0)
+		sc_err_line(&err, text, size);
+}
+
+TEST(a_log_made_anew)
+{
+	char url[700];
+	const char *argv[] = { "sc-log", "restore", log_path, "--archive", url, NULL };
+	struct cut all = { "restore", top, run_folder, trace_path, 0, false, check_restored };
+
+	make_lost();
+	snprintf(url, sizeof(url), "file://%s", shelf);
+	record_start("restore");
+	CHECK_INT(run_once(argv), 0);
+	run_mark("created");
+	run_mark("sealed");
+	CHECK(cut_power(&all));
+	sc_bytes_done(&lost_rows);
+	folder_empty(shelf);
+	rmdir(shelf);
 }
 
 static pid_t owner;

@@ -18,8 +18,8 @@ import time
 
 sys.path.insert(0, os.path.dirname(__file__))
 from lab import BUILD, ROOT, Lab, Wrong, check, good, has, read_ready, run, sanitized, until, whole_lines  # noqa: E402
-from soak_parts import (Appender, ArchiveReader, Cursor, Migrator, Peer, Prover, Reader, Rival, Sealer, Truth, Words,  # noqa: E402
-                        Worker, schema)
+from soak_parts import (Appender, ArchiveReader, CatchUp, Cursor, Migrator, Peer, Prover, Reader, Rival, Sealer,  # noqa: E402
+                        Truth, Words, Worker, row, schema)
 
 lab = Lab()
 SECONDS = float(os.environ.get("SC_SOAK_S", "15"))
@@ -85,7 +85,9 @@ class Stream:
         """Subscribers of a server that replays what only the archive has."""
         self.readers.append(Reader(self.soak, "history", self, lambda n: (
             "sc-sub", self.url(self.soak.historian), "--offset", "earliest", "--until-end", "--contiguous")))
-        self.workers.append(self.readers[-1])
+        self.readers.append(CatchUp(self.soak, "caughtup", self, lambda n: (
+            "sc-sub", self.url(), "--offset", n, "--catch-up", "--until-end", "--contiguous", "--json")))
+        self.workers += self.readers[-2:]
 
     def url(self, server=None):
         return f"ws://127.0.0.1:{(server or self.soak.server).port}/{self.name}"
@@ -164,6 +166,32 @@ class Stream:
         there = good("sc-catchup", self.archive, env=self.soak.env).out
         got = good("sc-sub", self.url(self.soak.historian), "--offset", "earliest", "--until-end", "--contiguous").out
         check(got == there, "the archive holds", len(there), "bytes of lines, and", len(got), "were replayed from it")
+
+    def lose_machine(self):
+        """Rows that are shipped and not sealed; then another machine makes the log anew, and this one may not archive any more."""
+        n = self.truth.last_n[1]
+        more = b"".join(row(1, n + i) + b"\n" for i in range(1, 31))
+        done = good("sc-log", "append", "--batch-rows", 7, self.log, input=more)
+        self.read_on()
+        check(self.truth.text(self.truth.last - 29, len(done.out)) == done.out, "the last rows are not in", self.name)
+        good("sc-seal", self.log, "--ship", *self.seal_options[:2], env=self.soak.env)
+        anew = os.path.join(self.soak.folder, "anew", self.name)
+        os.makedirs(os.path.dirname(anew), exist_ok=True)
+        good("sc-log", "restore", anew, *self.seal_options[:2], env=self.soak.env)
+        held = good("sc-log", "read", anew).out
+        first, next_offset = int(held[1:held.index(b",")]), self.truth.last + 1 + (1 << 20)
+        check(held == self.truth.text(first, self.truth.size(first, self.truth.last)), self.name, "was made anew otherwise, from",
+              first, "with", held.count(b"\n"), "rows; the end is", self.truth.last)
+        check(first == 1 or self.retains, self.name, "was made anew from", first, "on")
+        there = good("sc-log", "append", anew, input=row(1, 1) + b"\n").out
+        check(int(there[1:there.index(b",")]) >= next_offset, "the log made anew goes on with", there[:40], "not", next_offset)
+        good("sc-log", "append", self.log, input=more)
+        late = run("sc-seal", self.log, "--force", *self.seal_options[:2], env=self.soak.env)
+        check(late.status == 77 and b"taken over" in late.err, "the lost machine archived on:", late.status, late.err)
+        good("sc-seal", anew, "--force", *self.seal_options[:2], env=self.soak.env)
+        proofs = [json.loads(good(*command, "--json", env=self.soak.env).out) for command in
+                  (("sc-log", "verify", anew), ("sc-catchup", self.archive, "--verify"))]
+        check(proofs[0]["hash"] == proofs[1]["hash"], "made anew it is", proofs[0], "and its archive", proofs[1])
 
     def check_files(self):
         """No file but those that hold rows, and no more of it than they need."""
@@ -338,6 +366,8 @@ class Soak:
             s.check_archive_files()
         self.streams[1].check_history()
         self.historian.stop()
+        for s in self.streams:
+            s.lose_machine()
         left = [n for n in os.listdir(self.folder) if n.endswith(".tmp")]
         check(not left, "files are left over beside the cursors:", left)
 

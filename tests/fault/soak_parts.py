@@ -348,6 +348,8 @@ class Cursor(Reader):
         self.cursor = os.path.join(soak.folder, self.name + ".cursor")
 
     def start(self):
+        if self.stream.retains and not os.path.exists(self.cursor):
+            self.next = None  # it died before it noted anything: the earliest may be a later one by now
         self.launch(*self.whence(self.next), "--cursor", self.cursor, at_most=self.next)
 
     def ended(self, status, words):
@@ -369,6 +371,21 @@ class Words(Output):
     def end(self):
         while self.open:
             self.step()
+
+
+class CatchUp(Reader):
+    """sc-sub --catch-up from somewhere in the past: all of it, or that nobody has it any more."""
+
+    def start(self):
+        last = self.stream.truth.last
+        wish = self.soak.random.randint(max(1, last - 30000), max(1, last))
+        self.launch(*self.whence(wish), first=wish)
+
+    def good_end(self, status, words):
+        if status == 79 and self.stream.retains and re.search('"why":"(gap|evicted)"', words):
+            self.evicted += 1
+            return True
+        return status == 0
 
 
 class Prover(Worker):
@@ -405,8 +422,9 @@ class Sealer(Worker):
 
     def start(self):
         choose = self.soak.random.choice
-        how = choose((["--force"], ["--force"], ["--force"], ["--force", "--compact"], ["--age", "200ms"],
-                      ["--watch", "--interval", "20ms", "--age", "100ms"]))
+        how = choose((["--force"], ["--force"], ["--force", "--ship"], ["--force", "--compact"], ["--age", "200ms", "--ship"],
+                      ["--watch", "--interval", "20ms", "--age", "100ms"],
+                      ["--watch", "--interval", "300ms", "--age", "300ms", "--ship=50ms"]))
         self.watch = "--watch" in how
         self.seal(*how, "--target", choose(("64K", "256K", "1M")))
 
@@ -429,7 +447,8 @@ class Sealer(Worker):
             return
         for line in whole_lines(self.out.text):
             report = json.loads(line)
-            check(report["ok"], self.name, "said", line[:500])
+            # a watch opens a log anew that was changed, and may find the rival there
+            check(report["ok"] or report["error"]["error"] == "busy", self.name, "said", line[-500:])
             self.runs += 1
             self.held_us = max(self.held_us, report["held_us"])
             for what in self.done:

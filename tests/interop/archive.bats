@@ -3,53 +3,13 @@
 # run: limit 300
 
 load ../lib/common
-
-setup_file() {
-	cd "$BATS_FILE_TMPDIR" || return 1
-	"${python_new[@]}" "$SC_TESTS/interop/s3servers.py" --ready ready.json --dir "$BATS_FILE_TMPDIR" \
-		</dev/null >servers.log 2>&1 3>&- &
-	echo $! >servers.pid
-	if ! wait_for -t 90 test -s ready.json; then
-		cat servers.log >&2
-		return 1
-	fi
-}
-
-teardown_file() {
-	local id
-
-	id=$(<"$BATS_FILE_TMPDIR/servers.pid")
-	kill "$id" 2>/dev/null || :
-	wait "$id" 2>/dev/null || :
-}
+load places
 
 setup() {
-	sc_setup
-	unset "${!AWS_@}" "${!SC_S3_@}"
-	export AWS_ACCESS_KEY_ID=AKIDTEST AWS_SECRET_ACCESS_KEY=secret/with+chars HOME=$PWD
-	weed=$(jq .weed "$BATS_FILE_TMPDIR/ready.json")
-	moto=$(jq .moto "$BATS_FILE_TMPDIR/ready.json")
-	filer=$(jq .filer "$BATS_FILE_TMPDIR/ready.json")
-	at "$weed"
-	shelf=s3://prod/archive/$BATS_TEST_NUMBER
-	: >plan
+	places_setup
 }
 
 teardown() { sc_teardown; }
-
-at() { export AWS_ENDPOINT_URL=http://127.0.0.1:$1; }
-
-# through PORT LINE...: calls go by the proxy, with this plan.
-through() {
-	local to=$1
-
-	shift
-	printf '%s\n' "$@" >plan
-	: >log
-	peer proxy "${python_new[@]}" "$SC_TESTS/interop/faultproxy.py" --to "$to" --plan plan --log log \
-		--secret "$AWS_SECRET_ACCESS_KEY"
-	at "$port"
-}
 
 make_log() { # ROWS
 	sc-log create t --journal-size 8192

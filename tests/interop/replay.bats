@@ -3,33 +3,10 @@
 # run: limit 300
 
 load ../lib/common
-
-setup_file() {
-	cd "$BATS_FILE_TMPDIR" || return 1
-	"${python_new[@]}" "$SC_TESTS/interop/s3servers.py" --ready ready.json --dir "$BATS_FILE_TMPDIR" \
-		</dev/null >servers.log 2>&1 3>&- &
-	echo $! >servers.pid
-	if ! wait_for -t 90 test -s ready.json; then
-		cat servers.log >&2
-		return 1
-	fi
-}
-
-teardown_file() {
-	local id
-
-	id=$(<"$BATS_FILE_TMPDIR/servers.pid")
-	kill "$id" 2>/dev/null || :
-	wait "$id" 2>/dev/null || :
-}
+load places
 
 setup() {
-	sc_setup
-	unset "${!AWS_@}" "${!SC_S3_@}"
-	export AWS_ACCESS_KEY_ID=AKIDTEST AWS_SECRET_ACCESS_KEY=secret/with+chars HOME=$PWD
-	weed=$(jq .weed "$BATS_FILE_TMPDIR/ready.json")
-	export AWS_ENDPOINT_URL=http://127.0.0.1:$weed
-	shelf=s3://prod/replay/$BATS_TEST_NUMBER
+	places_setup
 	sc-log create t --journal-size 16K
 	: >all
 }

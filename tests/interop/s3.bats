@@ -3,45 +3,18 @@
 # run: limit 600
 
 load ../lib/common
-
-setup_file() {
-	cd "$BATS_FILE_TMPDIR" || return 1
-	"${python_new[@]}" "$SC_TESTS/interop/s3servers.py" --ready ready.json --dir "$BATS_FILE_TMPDIR" \
-		</dev/null >servers.log 2>&1 3>&- &
-	echo $! >servers.pid
-	if ! wait_for -t 90 test -s ready.json; then
-		cat servers.log >&2
-		return 1
-	fi
-}
-
-teardown_file() {
-	local id
-
-	id=$(<"$BATS_FILE_TMPDIR/servers.pid")
-	kill "$id" 2>/dev/null || :
-	wait "$id" 2>/dev/null || :
-}
+load places
 
 setup() {
-	sc_setup
-	unset "${!AWS_@}" "${!SC_S3_@}"
+	places_setup
 	secret=secret/with+chars
-	export AWS_ACCESS_KEY_ID=AKIDTEST AWS_SECRET_ACCESS_KEY=$secret HOME=$PWD
-	weed=$(jq .weed "$BATS_FILE_TMPDIR/ready.json")
-	moto=$(jq .moto "$BATS_FILE_TMPDIR/ready.json")
-	filer=$(jq .filer "$BATS_FILE_TMPDIR/ready.json")
-	at "$weed"
 	place=s3://prod/$BATS_TEST_NUMBER
 	printf hello >hello
 	printf 'other words' >other
 	seq 1 600000 >large
-	: >plan
 }
 
 teardown() { sc_teardown; }
-
-at() { export AWS_ENDPOINT_URL=http://127.0.0.1:$1; }
 
 # store [NAME=VALUE]... VERB ARGUMENT...: one call, with quick retries.
 store() {
@@ -52,18 +25,6 @@ store() {
 		shift
 	done
 	"$SC_BUILD/interop-bin/storeprobe" "${settings[@]}" "$place" "$@"
-}
-
-# through PORT LINE...: calls go by the proxy, with this plan.
-through() {
-	local to=$1
-
-	shift
-	printf '%s\n' "$@" >plan
-	: >log
-	peer proxy "${python_new[@]}" "$SC_TESTS/interop/faultproxy.py" --to "$to" --plan plan --log log \
-		--secret "$AWS_SECRET_ACCESS_KEY" "${proxy_options[@]}"
-	at "$port"
 }
 
 # asked METHOD ACTION: how many requests were answered so.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A real streamcast server, of 0.1.0 or of the newest release, whichever is imported.
 
-    streamcast_server.py --ready FILE --root DIR [--port N] [--max-replay N] [--max-backlog N]
+    streamcast_server.py --ready FILE --root DIR [--port N] [--max-replay N] [--max-backlog N] [--archive URL] [--publish]
 
 Serves `trades` (a log under DIR; columns event_ts, price, side) and `live` (no log). Each line on standard input is a
 command; its answer is a line on standard output:
@@ -77,9 +77,11 @@ def tell(ready, port):
 
 async def serve_old(options):
     trades = streamcast.Stream.new("trades", root=options.root, schema=SCHEMA, max_replay=options.max_replay,
-                                   max_backlog=options.max_backlog)
+                                   archive=options.archive, max_backlog=options.max_backlog)
     live = streamcast.Stream("live", max_backlog=options.max_backlog)
-    async with streamcast.serve([trades, live], "127.0.0.1", options.port, maintain=False) as server:
+    # Releases that take publishers at all ask for it; from 0.14.0 on it goes without saying.
+    publish = {"publish": True} if options.publish else {}
+    async with streamcast.serve([trades, live], "127.0.0.1", options.port, maintain=False, **publish) as server:
         tell(options.ready, server.sockets[0].getsockname()[1])
         await commands(trades, live)
 
@@ -87,8 +89,9 @@ async def serve_old(options):
 async def serve_new(options):
     import uvicorn
 
+    published = {"published": options.archive} if options.archive else {}
     trades = streamcast.Stream.open("trades", create=True, root=options.root, schema=SCHEMA,
-                                    max_replay=options.max_replay)
+                                    max_replay=options.max_replay, **published)
     live = streamcast.Stream("live")
     config = streamcast.BrokerConfig(maintain=False, max_backlog=options.max_backlog)
     app = streamcast.create_app(config, streams=[trades, live])
@@ -112,6 +115,8 @@ def main():
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--max-replay", type=int, default=100000)
     parser.add_argument("--max-backlog", type=int, default=8192)
+    parser.add_argument("--archive")
+    parser.add_argument("--publish", action="store_true")
     asyncio.run((serve_old if OLD else serve_new)(parser.parse_args()))
 
 

@@ -61,6 +61,56 @@ reads() {
 	[ "$(offsets subscriber.out | tr '\n' ' ')" = '51 52 ' ]
 }
 
+# A server that replays 5 rows, a mirror of its stream that has them all, and the mirror's archive.
+catches_up() {
+	local from
+
+	mkdir shelf
+	upstream "$1" --max-replay 5
+	tell 'rows 5'
+	sc-log create trades
+	sub --offset earliest --count 5 "$url/trades" | sc-log append --quiet --mirror trades
+	tell 'rows 5'
+	sub --offset 6 --count 5 "$url/trades" | sc-log append --quiet --mirror trades
+	tell 'rows 4'
+	sub --offset 11 --count 4 "$url/trades" >rest
+	cat <(sc-log read trades) rest >want
+
+	# Its own archive is of another kind, or there is none.
+	run -66 --separate-stderr sub --offset 3 --catch-up "$url/trades" --quiet
+	[[ -z $output && $stderr == *'nothing says where the archive is'*'name it with --archive' ]]
+	run -66 --separate-stderr sub --offset 3 --catch-up --archive "file://$PWD/shelf" "$url/trades" --quiet
+	[[ -z $output && $stderr == *"$PWD/shelf/trades"* ]]
+
+	sc-seal trades --force --archive "file://$PWD/shelf"
+	for from in 1 3 9; do
+		sub --offset $from --count $((15 - from)) --catch-up --archive "file://$PWD/shelf" "$url/trades" --cursor place >got
+		same <(tail -n +$from want) got
+		[[ $(cat place) -eq 14 ]]
+		rm place
+	done
+	# The server answers offset 0 with what it would have to replay, and that is too much.
+	sub --offset earliest --count 14 --catch-up --archive "file://$PWD/shelf" "$url/trades" >got
+	same want got
+
+	# Rows between the archive's end and what the server replays.
+	tell 'rows 3'
+	run -79 --separate-stderr sub --json --offset 3 --catch-up --archive "file://$PWD/shelf" "$url/trades"
+	[[ $(jq -r .why <<<"${stderr_lines[-1]}") == gap && $(jq .first <<<"${stderr_lines[-1]}") -eq 11 ]]
+	[[ ${#lines[@]} -eq 8 ]]
+}
+
+# The server names an archive, and it is not one of ours.
+names_its_own() {
+	upstream "$1" --max-replay 5 --archive "$2"
+	tell 'rows 9'
+	mkdir -p ice
+	AWS_ENDPOINT_URL=http://127.0.0.1:1 AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b \
+		run --separate-stderr sub --offset 3 --catch-up "$url/trades" --quiet
+	echo "$stderr"
+	[[ $status -eq $3 && -z $output && $stderr == *"$2"* ]]
+}
+
 # Somebody is subscribed, as far as the operating system can tell: a connection to the server's port.
 sc_subscribed() {
 	local hex
@@ -186,3 +236,9 @@ sc_said_live() {
 	run -79 --separate-stderr sub --json --offset earliest "$url/trades"
 	[ "$(jq -r .why <<<"${stderr_lines[-1]}")" = empty ]
 }
+
+@test "sc-sub catches up from a mirror's archive where a 0.1.0 server does not go back so far" { catches_up old; }
+@test "sc-sub catches up from a mirror's archive where a 0.8.0 server does not go back so far" { catches_up mid; }
+@test "sc-sub catches up from a mirror's archive where the newest server does not go back so far" { catches_up new; }
+@test "sc-sub says that a 0.1.0 server's own archive is none of ours" { names_its_own old s3://ice/prod 69; }
+@test "sc-sub says that a 0.8.0 server's own archive is none of ours" { names_its_own mid s3://ice/prod 69; }

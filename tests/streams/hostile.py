@@ -7,17 +7,19 @@ Method  raw sockets; in every test a good writer and a good reader are at work o
         it fails.
 """
 
+import json
 import os
 import random
 import resource
 import selectors
 import socket
+import subprocess
 import threading
 import time
 
 from world import METHODS, Place, Server, check  # noqa: F401  (world first: it says where lab is)
-from lab import Lab, Wrong, sanitized
-from web import Gone, Wire, after, request
+from lab import BUILD, Lab, Wrong, sanitized
+from web import Gone, Wire, after, request, until
 from world import PREFIX, check_every
 
 lab = Lab()
@@ -473,6 +475,42 @@ def readers_that_do_not_read(folder):
             e.close()
         for c in pages:
             c.cut()
+
+
+def held(w):
+    """Bytes of answers in the server's memory."""
+    with w.place.wire() as c:
+        return next(int(line.split()[1]) for line in c.ask("GET", "/metrics").body.splitlines() if line.startswith(b"sc_streams_answer_bytes "))
+
+
+@lab.test
+def a_slow_event_stream_costs_a_small_batch(folder):
+    """Of much that is there, little is held for one that does not take it: whatever the type, and of a log too."""
+    readers = 20 if sanitized() else 60
+    log = os.path.join(folder, "rows")
+    run = lambda *args, **kw: subprocess.run([os.path.join(BUILD, "bin", "sc-log"), *args], check=True, timeout=60, **kw)  # noqa: E731
+    run("create", log)
+    run("append", "--quiet", log, input=(json.dumps("r" * 5000) + "\n").encode() * 1000)
+    with World(folder, "--sse", "60s", "--log", "rows=" + log) as w:
+        streams = [w.place.at(PREFIX + "rows")]
+        for kind, body in (("text/plain", b"t" * 5000), ("application/json", json.dumps(["j" * 5000] * 10).encode()), ("a/b", b"\x80" * 5000)):
+            s = w.place.stream()
+            s.put({"Content-Type": kind})
+            while position_of(s) < 5000000:
+                s.post(body, kind=kind)
+            streams.append(s)
+        until(lambda: held(w) == 0, "answers to go")
+        slow = [s.sse("-1", window=4096) for s in streams for _ in range(readers)]
+        until(lambda: held(w) > len(slow) * 100000, "batches to be held")
+        for _ in range(10):
+            check(held(w) <= len(slow) * (256 << 10), len(slow), "slow event streams hold", held(w), "bytes")
+            time.sleep(0.02)
+        for s, e in zip(streams[1:], slow[readers::readers]):
+            data, _ = e.until(s.head().next)
+            check(len(data) > 20, "all of it in", len(data), "pieces")
+        for e in slow:
+            e.close()
+        until(lambda: held(w) == 0, "answers to go")
 
 
 def crowd_size():

@@ -22,7 +22,8 @@ from web import until
 
 lab = Lab()
 STATES = int(os.environ.get("SC_STATES", "1" if sanitized() else "4"))
-CREATE, SIZE, WRITE, SYNC, DIRSYNC, RENAME, UNLINK, MKDIR, RMDIR, ACK, MARK, DSYNC, ODD = range(1, 14)
+# as in tests/fault/trace.h
+CREATE, SIZE, WRITE, SYNC, DIRSYNC, RENAME, LINK, UNLINK, MKDIR, RMDIR, ACK, MARK, DSYNC, ODD = range(1, 15)
 SECTOR = 512
 HEAD = struct.Struct("=IIQQII")
 JSON = "application/json"
@@ -76,6 +77,8 @@ class Disk:
                 self.changes.append(("create", r.path, None))
         elif r.kind == RENAME:
             self.changes.append(("rename", r.path, r.data.decode()))
+        elif r.kind == LINK:
+            self.changes.append(("create", r.path, r.ino))
         elif r.kind in (UNLINK, RMDIR):
             self.changes.append(("remove", r.path, None))
         elif r.kind == WRITE:

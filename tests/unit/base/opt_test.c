@@ -18,6 +18,8 @@ struct opts {
 	const char *text, *file;
 	int wire, fd;
 	struct sc_opt_list headers, files;
+	int64_t every;
+	bool every_seen;
 };
 
 #define INTO(member) .into = offsetof(struct opts, member)
@@ -56,6 +58,14 @@ static const struct sc_opt table[] = {
 	  INTO(age),
 	  .special = "none",
 	  .min = 1000 },
+	{ .name = "every",
+	  .kind = SC_OPT_DURATION,
+	  .arg = "D",
+	  INTO(every),
+	  .bare = "2s",
+	  .min = 50,
+	  .max = 3600000,
+	  .seen = offsetof(struct opts, every_seen) },
 	{ .name = "since", .letter = 'S', .kind = SC_OPT_TIME, .arg = "T", INTO(since) },
 	{ .name = "speed", .kind = SC_OPT_FACTOR, .arg = "F", INTO(speed), .standard = "1x" },
 	{ .name = "send", .letter = 's', .kind = SC_OPT_TEXT, .arg = "TEXT", INTO(text) },
@@ -284,6 +294,31 @@ TEST(a_flag_never_swallows_an_option)
 	CHECK(!got.follow);
 	GOOD("--send", "-1", "--send", "-x y");
 	CHECK_STR(got.text, "-x y");
+}
+
+/* A value that may be left out: what follows is it only if it looks like one. */
+TEST(a_value_may_be_missing)
+{
+	GOOD("--every");
+	CHECK(got.every_seen);
+	CHECK_INT(got.every, 2000);
+	GOOD("--every", "data/trades");
+	CHECK_INT(got.every, 2000);
+	CHECK_INT(operand_count, 1);
+	GOOD("--every", "5s", "data/trades");
+	CHECK_INT(got.every, 5000);
+	CHECK_INT(operand_count, 1);
+	GOOD("--every=70ms", "5s");
+	CHECK_INT(got.every, 70);
+	CHECK_INT(operand_count, 1);
+	GOOD("--every", "--follow");
+	CHECK(got.follow);
+	CHECK_INT(got.every, 2000);
+	GOOD("--every", "5x");
+	CHECK_INT(operand_count, 1);
+	BAD("--every takes a duration from 50ms to 1h, such as 250ms, 30s or 1h30m, not 'x'; write "
+	    "a number and a unit, as 250ms, 30s, 5m, 1h30m or 7d",
+	    "--every=x");
 }
 
 TEST(defaults_from_elsewhere)

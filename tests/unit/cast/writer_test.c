@@ -226,6 +226,35 @@ TEST(a_producer_is_taken_once)
 	close_writer();
 }
 
+/* Numbers without a row, as the offsets of a filtered stream have them. */
+TEST(a_producer_leaves_numbers_out)
+{
+	struct sc_publisher *a;
+
+	open_writer("");
+	CHECK_OK(sc_publisher_new(writer, SC_SPAN("p"), 0, NULL, &a, &err), &err);
+	CHECK_SPAN(sc_publisher_name(a), "p");
+	SENDS(a, "{\"seq\":5,\"last\":20,\"rows\":[1,2]}");
+	REPLY(NULL, "{\"ok\":[1,2]}");
+	SENDS(a, "{\"seq\":21,\"last\":40,\"rows\":[3]}");
+	REPLY(NULL, "{\"ok\":[3]}");
+	SENDS(a, "{\"seq\":21,\"last\":40,\"rows\":[3]}");
+	REPLY(NULL, "{\"ok\":[3],\"duplicate\":true}");
+	SENDS(a, "{\"seq\":22,\"rows\":[3]}");
+	REPLY(NULL, "{\"ok\":[null],\"duplicate\":true}");
+	SENDS(a, "{\"seq\":40,\"last\":50,\"rows\":[4]}"); /* half of it is there */
+	BEGINS(a, "{\"error\":\"fenced\"");
+	SENDS(a, "{\"seq\":42,\"last\":50,\"rows\":[4]}");
+	BEGINS(a, "{\"error\":\"fenced\"");
+	SENDS(a, "{\"seq\":41,\"rows\":[4]}");
+	SENDS(a, "{\"seq\":42,\"rows\":[5]}");
+	REPLY(NULL, "{\"ok\":[4]}");
+	REPLY(NULL, "{\"ok\":[5]}");
+	CHECK_INT(rows_held(), 5);
+	sc_publisher_free(a);
+	close_writer();
+}
+
 /* A frame that leaves rows out must not slip in behind one that does not, also when both wait. */
 TEST(a_producer_leaves_nothing_out)
 {

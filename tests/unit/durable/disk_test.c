@@ -6,7 +6,9 @@
  * what was acknowledged is there after the store is opened again, and nothing else is.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -15,12 +17,13 @@
 #include "../check.h"
 #include "durable/engine.h"
 
-static atomic_int left, errnum, syncs_only, fired;
+enum { WRITES = 1, SYNCS = 2 };
+static atomic_int left, errnum, which, fired;
 
 /* Whether this call fails. */
-static bool fails(bool sync)
+static bool fails(int kind)
 {
-	if (!atomic_load(&errnum) || (atomic_load(&syncs_only) && !sync))
+	if (!atomic_load(&errnum) || !(atomic_load(&which) & kind))
 		return false;
 	if (atomic_fetch_sub(&left, 1) > 1)
 		return false;
@@ -31,17 +34,17 @@ static bool fails(bool sync)
 
 int fdatasync(int fd)
 {
-	return fails(true) ? -1 : (int)syscall(SYS_fdatasync, fd);
+	return fails(SYNCS) ? -1 : (int)syscall(SYS_fdatasync, fd);
 }
 
 ssize_t pwrite(int fd, const void *data, size_t len, off_t at)
 {
-	return fails(false) ? -1 : syscall(SYS_pwrite64, fd, data, len, at);
+	return fails(WRITES) ? -1 : syscall(SYS_pwrite64, fd, data, len, at);
 }
 
 ssize_t writev(int fd, const struct iovec *parts, int count)
 {
-	return fails(false) ? -1 : syscall(SYS_writev, fd, parts, count);
+	return fails(WRITES) ? -1 : syscall(SYS_writev, fd, parts, count);
 }
 
 static char folder[256];
@@ -146,11 +149,11 @@ static void verified(void)
 	CHECK_OK(sc_ds_verify(ds, told, NULL, &v, &err), &err);
 }
 
-static void fail_at(int nth, int with, bool sync)
+static void fail_at(int nth, int with, int kinds)
 {
 	atomic_store(&fired, 0);
 	atomic_store(&left, nth);
-	atomic_store(&syncs_only, sync);
+	atomic_store(&which, kinds);
 	atomic_store(&errnum, with);
 }
 
@@ -160,7 +163,7 @@ TEST(a_failed_sync_is_not_tried_again)
 	struct sc_ds_stats stats;
 
 	begin();
-	fail_at(1, EIO, true);
+	fail_at(1, EIO, SYNCS);
 	CHECK_INT(ask(SC_DS_POST, "/a", "two", false), 503);
 	CHECK(atomic_load(&fired) > 0);
 	atomic_store(&errnum, 0);
@@ -182,7 +185,7 @@ TEST(a_failed_sync_is_not_tried_again)
 TEST(a_full_disk_passes)
 {
 	begin();
-	fail_at(1, ENOSPC, false);
+	fail_at(1, ENOSPC, WRITES);
 	CHECK_INT(ask(SC_DS_POST, "/a", "two", false), 503);
 	CHECK_INT(ask(SC_DS_POST, "/a", "two", true), 503);
 	CHECK_STR(content(), "one");
@@ -195,6 +198,69 @@ TEST(a_full_disk_passes)
 	end();
 }
 
+/* The store's file may become longer by MORE bytes; negative: as long as it likes. */
+static void room(int64_t more)
+{
+	char path[300];
+	struct rlimit limit;
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/streams.mdb", folder);
+	CHECK_INT(stat(path, &st), 0);
+	CHECK_INT(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = more < 0 ? limit.rlim_max : (rlim_t)(st.st_size + more);
+	CHECK_INT(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* The disk becomes full in the middle of a write, which is cut short: LMDB makes EIO of that. */
+TEST(a_disk_that_becomes_full_passes)
+{
+	static char large[6000001]; /* more than is written ahead */
+	struct sc_ds_stats stats;
+
+	signal(SIGXFSZ, SIG_IGN);
+	memset(large, 'x', sizeof(large) - 1);
+	begin();
+	room(100000);
+	for (int i = 0; i < 3; i++)
+		CHECK_INT(ask(SC_DS_POST, "/a", large, false), 503);
+	CHECK_STR(content(), "one");
+	CHECK_OK(sc_ds_stats(ds, &stats, &err), &err);
+	CHECK(!stats.broken);
+	CHECK_INT(ask(SC_DS_POST, "/a", "small", false), 204); /* as long as that fits */
+	CHECK_INT(ask(SC_DS_PUT, "/b", "", false), 201);
+	room(-1);
+	CHECK_INT(ask(SC_DS_POST, "/b", large, false), 204);
+	reopen();
+	CHECK_STR(content(), "onesmall");
+	verified();
+	end();
+}
+
+/* But a failed sync is one, also when the disk is full. */
+TEST(a_failed_sync_of_a_full_disk_is_not_tried_again)
+{
+	static const int kinds[] = { EIO, ENOSPC };
+
+	for (int i = 0; i < 2; i++) {
+		struct sc_ds_stats stats;
+
+		begin();
+		room(0);
+		fail_at(1, kinds[i], SYNCS);
+		CHECK_INT(ask(SC_DS_POST, "/a", "two", false), 503);
+		atomic_store(&errnum, 0);
+		room(-1);
+		CHECK_INT(ask(SC_DS_POST, "/a", "three", false), 503);
+		CHECK_OK(sc_ds_stats(ds, &stats, &err), &err);
+		CHECK(stats.broken);
+		reopen();
+		CHECK_STR(content(), "one");
+		CHECK_INT(ask(SC_DS_POST, "/a", "two", false), 204);
+		end();
+	}
+}
+
 /* The Nth write or sync of a commit, for every N there is, fails for good. */
 TEST(any_write_may_fail)
 {
@@ -204,7 +270,7 @@ TEST(any_write_may_fail)
 		char want[64] = "one";
 
 		begin();
-		fail_at(++nth, EIO, false);
+		fail_at(++nth, EIO, WRITES | SYNCS);
 		if (ask(SC_DS_POST, "/a", "two", false) == 204)
 			strcat(want, "two");
 		if (ask(SC_DS_POST, "/a", "three", false) == 204)

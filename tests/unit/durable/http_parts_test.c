@@ -7,14 +7,14 @@
 #include <netinet/in.h>
 
 #include "../check.h"
-#include "durable/http_chunks.h"
+#include "net/chunks.h"
 #include "durable/http_fields.h"
 #include "durable/http_peers.h"
 
 /* TEXT in pieces of STEP bytes: what it holds, 1 done, 0 not yet, -1 none; *ret_left: not taken. */
 static int decode(struct sc_span text, size_t step, struct sc_bytes *out, size_t *ret_left)
 {
-	struct sc_ds_chunks chunks = { .state = 0 };
+	struct sc_chunks chunks = { .state = 0 };
 	size_t at = 0;
 
 	sc_bytes_clear(out);
@@ -23,7 +23,7 @@ static int decode(struct sc_span text, size_t step, struct sc_bytes *out, size_t
 		struct sc_span input = sc_span(text.data + at, len), data;
 		int rc;
 
-		while ((rc = sc_ds_chunks_next(&chunks, &input, &data)) == 1)
+		while ((rc = sc_chunks_next(&chunks, &input, &data)) == 1)
 			CHECK_INT(sc_bytes_put(out, data.data, data.len), 0);
 		if (rc < 0)
 			return -1;

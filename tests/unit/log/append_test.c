@@ -129,6 +129,7 @@ TEST(append_source_moves_with_rows)
 
 TEST(append_producer)
 {
+	struct sc_log_produced produced;
 	struct sc_log_rows rows = { .producer = SC_SPAN("p"),
 				    .producer_epoch = 1,
 				    .producer_seq = 0 };
@@ -167,11 +168,49 @@ TEST(append_producer)
 	rows.producer_seq = 1;
 	CHECK_OK(append_rows(log, &rows, NULL, 2, &commit), &err);
 	CHECK(commit.duplicate && commit.first == 0);
+	rows.producer_seq = 4; /* within the last commit: its offset can be told */
+	CHECK_OK(append_rows(log, &rows, NULL, 1, &commit), &err);
+	CHECK(commit.duplicate && commit.first == 5 && commit.last == 5);
+	CHECK_INT(sc_log_producer(log, SC_SPAN("p"), &produced, &err), 1);
+	CHECK(produced.epoch == 1 && produced.seq_last == 4);
+	CHECK_INT(sc_log_producer(log, SC_SPAN("q"), &produced, &err), 0);
 	rows.producer_epoch = 2;
 	rows.producer_seq = 0;
 	CHECK_OK(append_rows(log, &rows, NULL, 1, &commit), &err);
 	CHECK_INT(commit.first, 6);
 	CHECK_INT(commit.duplicate, false);
+	sc_log_close(log);
+	log_done();
+}
+
+TEST(append_producer_leaves_numbers_out)
+{
+	struct sc_log_rows rows = { .producer = SC_SPAN("p"),
+				    .producer_seq = 10,
+				    .producer_last = 30 };
+	struct sc_log_produced produced;
+	struct sc_log_commit commit;
+	struct sc_log *log;
+
+	log_new(0);
+	log = open_log(SC_LOG_APPEND);
+	CHECK_OK(append_rows(log, &rows, NULL, 3, &commit), &err);
+	CHECK_OK(append_rows(log, &rows, NULL, 3, &commit), &err);
+	CHECK(commit.duplicate && commit.first == 1 && commit.last == 3);
+	rows.producer_seq = rows.producer_last = 20; /* there, but which row it was is not known */
+	CHECK_OK(append_rows(log, &rows, NULL, 1, &commit), &err);
+	CHECK(commit.duplicate && commit.first == 0);
+	rows.producer_last = 31;
+	CHECK_INT(append_rows(log, &rows, NULL, 1, &commit), SC_E_REFUSED);
+	sc_log_close(log);
+	drop_index();
+	log = open_log(SC_LOG_APPEND);
+	CHECK_INT(sc_log_producer(log, SC_SPAN("p"), &produced, &err), 1);
+	CHECK_INT(produced.seq_last, 30);
+	rows.producer_seq = 31;
+	rows.producer_last = 99;
+	CHECK_OK(append_rows(log, &rows, NULL, 2, &commit), &err);
+	CHECK_INT(commit.first, 4);
 	sc_log_close(log);
 	log_done();
 }

@@ -55,6 +55,35 @@ TEST(keys_in_order)
 	       "\"stream_id\":null,\"where\":null}");
 }
 
+/* Ours, for a connection that named a producer. */
+TEST(producer)
+{
+	struct sc_greeting b = { .wire = 1, .tells_producer = true };
+
+	sc_bytes_done(&out);
+	sc_bytes_init(&out, 1 << 20);
+	sc_bytes_init(&store, 1 << 20);
+	CHECK_OK(sc_greeting_build(&b, &out), &err);
+	CHECK(strstr(sc_bytes_str(&out), ",\"producer\":null}"));
+	CHECK_OK(sc_greeting_parse(sc_span(out.data, out.len), &store, &g, &err), &err);
+	CHECK(g.tells_producer && !g.has_producer);
+	b.has_producer = true;
+	b.producer_epoch = 3;
+	b.producer_seq = 9223372036854775807ULL;
+	sc_bytes_clear(&out);
+	CHECK_OK(sc_greeting_build(&b, &out), &err);
+	CHECK(strstr(sc_bytes_str(&out),
+		     ",\"producer\":{\"epoch\":3,\"seq\":9223372036854775807}}"));
+	CHECK_OK(sc_greeting_parse(sc_span(out.data, out.len), &store, &g, &err), &err);
+	CHECK(g.tells_producer && g.has_producer && g.producer_epoch == 3);
+	CHECK_INT(g.producer_seq, 9223372036854775807ULL);
+	CHECK_OK(sc_greeting_parse(
+			 SC_SPAN("{\"streamcast\":1,\"end_offset\":1,\"producer\":{\"epoch\":1}}"),
+			 &store, &g, &err),
+		 &err);
+	CHECK(!g.tells_producer);
+}
+
 /* Ours, and the last one in every protocol; without an archive it is not there (above). */
 TEST(archive)
 {

@@ -52,7 +52,17 @@ TEST(producers)
 	REFUSES("{\"seq\":-1,\"rows\":[{}]}", true, "seq must");
 	REFUSES("{\"seq\":1,\"rows\":{}}", true, "rows must");
 	REFUSES("{\"seq\":1,\"rows\":[]}", true, "empty");
-	REFUSES("{\"seq\":1,\"rows\":[{}],\"x\":1}", true, "seq and rows only");
+	REFUSES("{\"seq\":1,\"rows\":[{}],\"x\":1}", true, "seq, last and rows only");
+	TAKES("{\"seq\":7,\"rows\":[1,2]}", true);
+	CHECK_INT(p.last, 8);
+	TAKES("{\"seq\":7,\"rows\":[1,2],\"last\":40}", true);
+	CHECK_INT(p.seq, 7);
+	CHECK_INT(p.last, 40);
+	TAKES("{\"seq\":0,\"last\":0,\"rows\":[1]}", true);
+	CHECK_INT(p.last, 0);
+	REFUSES("{\"seq\":7,\"last\":7,\"rows\":[1,2]}", true, "more rows than numbers");
+	REFUSES("{\"seq\":7,\"last\":6,\"rows\":[1]}", true, "more rows than numbers");
+	REFUSES("{\"seq\":7,\"last\":9223372036854775808,\"rows\":[1]}", true, "last must");
 	REFUSES("[{}]", true, "a producer sends");
 }
 

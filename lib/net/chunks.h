@@ -1,5 +1,5 @@
 /*
- * durable/http_chunks.h: a body in chunks, taken apart as it comes.
+ * net/chunks.h: a body of HTTP/1.1 in chunks, taken apart as it comes.
  *
  * Owns      nothing.
  * Units     bytes.
@@ -7,8 +7,8 @@
  * Safety    pure functions; any bytes are safe input.
  * Source    RFC 9112 7.1. Extensions and trailers are passed over, within a limit.
  */
-#ifndef SC_DURABLE_HTTP_CHUNKS_H
-#define SC_DURABLE_HTTP_CHUNKS_H
+#ifndef SC_NET_CHUNKS_H
+#define SC_NET_CHUNKS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,10 +16,10 @@
 
 #include "base/bytes.h"
 
-#define SC_DS_CHUNK_LINE_MAX 4096u  /* a size with its extensions, a trailer */
-#define SC_DS_TRAILERS_MAX 16384u   /* all trailers; all extensions between two pieces of data */
+#define SC_CHUNK_LINE_MAX 4096u  /* a size with its extensions, a trailer */
+#define SC_CHUNK_TRAILERS_MAX 16384u   /* all trailers; all extensions between two pieces of data */
 
-struct sc_ds_chunks { /* zero it */
+struct sc_chunks { /* zero it */
 	int state;
 	unsigned digits;
 	uint64_t left;   /* of the chunk */
@@ -32,6 +32,6 @@ struct sc_ds_chunks { /* zero it */
  * in it (then see done); -1 when this is no chunked body. With done what is left is the next
  * request.
  */
-int sc_ds_chunks_next(struct sc_ds_chunks *chunks, struct sc_span *input, struct sc_span *ret_data);
+int sc_chunks_next(struct sc_chunks *chunks, struct sc_span *input, struct sc_span *ret_data);
 
 #endif

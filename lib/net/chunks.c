@@ -1,5 +1,5 @@
-/* http_chunks.c: the chunked coding. */
-#include "durable/http_chunks.h"
+/* chunks.c: the chunked coding. */
+#include "net/chunks.h"
 
 enum {
 	SIZE,
@@ -24,7 +24,7 @@ static int hex(char c)
 }
 
 /* A byte behind the digits: blanks, then an extension or the end of the line. */
-static bool take_behind(struct sc_ds_chunks *c, char byte)
+static bool take_behind(struct sc_chunks *c, char byte)
 {
 	if (byte == '\r')
 		c->state = SIZE_LF;
@@ -36,7 +36,7 @@ static bool take_behind(struct sc_ds_chunks *c, char byte)
 }
 
 /* A byte of a chunk's size. */
-static bool take_size(struct sc_ds_chunks *c, char byte)
+static bool take_size(struct sc_chunks *c, char byte)
 {
 	int digit = hex(byte);
 
@@ -49,7 +49,7 @@ static bool take_size(struct sc_ds_chunks *c, char byte)
 	return c->digits > 0 && take_behind(c, byte);
 }
 
-static void end_size(struct sc_ds_chunks *c)
+static void end_size(struct sc_chunks *c)
 {
 	c->state = c->left ? DATA : TRAILER;
 	if (c->left)
@@ -59,9 +59,9 @@ static void end_size(struct sc_ds_chunks *c)
 }
 
 /* A byte that is no data. */
-static bool take(struct sc_ds_chunks *c, char byte)
+static bool take(struct sc_chunks *c, char byte)
 {
-	if (++c->line > SC_DS_CHUNK_LINE_MAX || ++c->overhead > SC_DS_TRAILERS_MAX)
+	if (++c->line > SC_CHUNK_LINE_MAX || ++c->overhead > SC_CHUNK_TRAILERS_MAX)
 		return false;
 	switch (c->state) {
 	case SIZE:
@@ -96,7 +96,7 @@ static bool take(struct sc_ds_chunks *c, char byte)
 	}
 }
 
-int sc_ds_chunks_next(struct sc_ds_chunks *c, struct sc_span *input, struct sc_span *ret_data)
+int sc_chunks_next(struct sc_chunks *c, struct sc_span *input, struct sc_span *ret_data)
 {
 	while (input->len && !c->done) {
 		if (c->state == DATA) {

@@ -1,0 +1,217 @@
+/* sc-pub: publish rows to a stream of a server, and print what was acknowledged. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/program.h"
+#include "base/say.h"
+#include "client/outbox.h"
+#include "client/publication.h"
+#include "net/opts.h"
+#include "wire/target.h"
+
+struct opts {
+	struct sc_common common;
+	struct sc_net_opts net;
+	const char *producer;
+	uint64_t epoch;
+	bool has_epoch, ask, again, pairs, bare, numbered, wrap;
+	int64_t window, batch;
+	int events;
+};
+
+#define INTO(member) offsetof(struct opts, member)
+
+static const struct sc_opt options[] = {
+	SC_OPT_GROUP("What comes in"),
+	{ .name = "pairs",
+	  .kind = SC_OPT_FLAG,
+	  .into = INTO(pairs),
+	  .help = "every line is [offset,msg]: publish the msg" },
+	{ .name = "bare",
+	  .kind = SC_OPT_FLAG,
+	  .into = INTO(bare),
+	  .help = "no line is [offset,msg]: publish each as it is" },
+	{ .name = "numbered",
+	  .kind = SC_OPT_FLAG,
+	  .into = INTO(numbered),
+	  .help = "with --producer: lines are bare, and the input is the same from its first line "
+		  "in every run" },
+	{ .name = "wrap",
+	  .kind = SC_OPT_FLAG,
+	  .into = INTO(wrap),
+	  .help = "take a line that is not JSON as {\"$text\":...} (a stream without a schema)" },
+	SC_OPT_GROUP("How it is published"),
+	{ .name = "producer",
+	  .letter = 'P',
+	  .kind = SC_OPT_TEXT,
+	  .arg = "ID",
+	  .into = INTO(producer),
+	  .help = "publish as this producer: what is sent again is not stored twice, and the "
+		  "offset "
+		  "of each line says what the server has already" },
+	{ .name = "epoch",
+	  .kind = SC_OPT_OFFSET,
+	  .arg = "N",
+	  .into = INTO(epoch),
+	  .seen = INTO(has_epoch),
+	  .help = "take over from processes that publish as this producer with a lower epoch" },
+	{ .name = "last",
+	  .kind = SC_OPT_FLAG,
+	  .into = INTO(ask),
+	  .help = "only print the offset of the last line that the server has of this producer; 0 "
+		  "if it knows none" },
+	{ .name = "at-least-once",
+	  .kind = SC_OPT_FLAG,
+	  .into = INTO(again),
+	  .help = "after a lost connection send again what was not acknowledged, which may store "
+		  "it twice" },
+	{ .name = "window",
+	  .kind = SC_OPT_NUMBER,
+	  .arg = "N",
+	  .into = INTO(window),
+	  .standard = "32",
+	  .min = 1,
+	  .max = SC_OUTBOX_WINDOW_MAX,
+	  .help = "send up to N groups of rows ahead of the replies" },
+	{ .name = "batch",
+	  .kind = SC_OPT_NUMBER,
+	  .arg = "N",
+	  .into = INTO(batch),
+	  .standard = "1000",
+	  .min = 1,
+	  .max = 10000,
+	  .help = "send up to N rows as one group, which is stored whole or not at all" },
+	{ .name = "events",
+	  .kind = SC_OPT_FD,
+	  .arg = "FD",
+	  .into = INTO(events),
+	  .help = "write lost and regained connections to this descriptor, as JSON lines" },
+	{ .name = "quiet",
+	  .letter = 'q',
+	  .kind = SC_OPT_FLAG,
+	  .into = INTO(common.quiet),
+	  .help = "print no lines, and say only errors" },
+	SC_OPT_GROUP("The connection"),
+	SC_NET_OPTIONS(struct opts, net),
+	{ .name = NULL },
+};
+
+static int clash(struct sc_err *err, const char *tried, const char *reason, const char *next)
+{
+	sc_err_set(err, SC_E_USAGE, tried, "%s", reason);
+	return sc_err_next(err, "%s", next);
+}
+
+static int check(const struct opts *o, struct sc_err *err)
+{
+	if (o->pairs + o->bare + o->numbered > 1)
+		return clash(err, "cannot publish",
+			     "--pairs, --bare and --numbered exclude each other",
+			     "say which one the lines are");
+	if (o->producer && (!*o->producer || strlen(o->producer) > SC_PRODUCER_ID_MAX))
+		return clash(err, "cannot use --producer", "its name has no or more than 255 bytes",
+			     "give it a short name");
+	if (o->producer && o->again)
+		return clash(err, "cannot use --at-least-once",
+			     "with --producer every row is stored once", "leave it out");
+	if (!o->producer && (o->numbered || o->ask || o->has_epoch))
+		return clash(err,
+			     o->ask        ? "cannot use --last"
+			     : o->numbered ? "cannot use --numbered"
+					   : "cannot use --epoch",
+			     "it is about a producer", "name one with --producer");
+	return 0;
+}
+
+static enum sc_pubrow_form form(const struct opts *o)
+{
+	if (o->numbered)
+		return SC_PUBROW_LINES;
+	if (o->bare)
+		return SC_PUBROW_BARE;
+	return o->pairs || o->producer ? SC_PUBROW_PAIRS : SC_PUBROW_AUTO;
+}
+
+static void report(const struct sc_publication_result *r)
+{
+	char fields[200];
+
+	snprintf(fields, sizeof(fields),
+		 "\"lines\":%llu,\"rows\":%llu,\"skipped\":%llu,\"last\":%llu",
+		 (unsigned long long)r->lines, (unsigned long long)r->rows,
+		 (unsigned long long)r->skipped, (unsigned long long)r->last);
+	sc_say_fields(SC_INFO, fields,
+		      "%llu rows of %llu lines stored, %llu skipped as there already",
+		      (unsigned long long)r->rows, (unsigned long long)r->lines,
+		      (unsigned long long)r->skipped);
+}
+
+static int print_last(const struct sc_publication_result *r, struct sc_err *err)
+{
+	char line[24];
+	size_t len = sc_u64_digits(line, r->last_number);
+
+	line[len++] = '\n';
+	return sc_write_all(STDOUT_FILENO, line, len, "standard output", err);
+}
+
+static int run(const void *given, char *const *operands, struct sc_err *err)
+{
+	const struct opts *o = given;
+	struct sc_publication_result result = { 0 };
+	struct sc_publication_options p = {
+		.rows = { .form = form(o), .wrap = o->wrap, .any = o->producer != NULL },
+		.producer = o->producer,
+		.has_epoch = o->has_epoch,
+		.epoch = o->epoch,
+		.again = o->again,
+		.ask = o->ask,
+		.window = (size_t)o->window,
+		.batch = (size_t)o->batch,
+		.in_fd = STDIN_FILENO,
+		.out_fd = o->common.quiet || o->ask ? -1 : STDOUT_FILENO,
+		.events = { .fd = o->events, .say = sc_say_fields },
+	};
+	int rc = check(o, err);
+
+	if (rc < 0)
+		return rc;
+	sc_net_opts_fill(&o->net, &p.connection);
+	p.connection.url = operands[0];
+	rc = sc_publication_run(&p, &result, err);
+	if (!o->ask)
+		report(&result);
+	if (rc < 0)
+		return rc;
+	if (result.signo)
+		return 128 + result.signo;
+	return o->ask ? print_last(&result, err) : 0;
+}
+
+static const struct sc_example examples[] = {
+	{ "publish a file of rows", "sc-pub ws://127.0.0.1:8765/trades <rows.ndjson" },
+	{ "copy a stream to another server: kill and start it at will, nothing is lost or repeated",
+	  "sc-sub --after \"$(sc-pub --last -P copy ws://b:8765/trades)\" ws://a:8765/trades | "
+	  "sc-pub -q -P "
+	  "copy ws://b:8765/trades" },
+	{ "publish a file that is given whole again after a crash",
+	  "sc-pub --producer load-7 --numbered ws://127.0.0.1:8765/trades <rows.ndjson" },
+	{ "publish what a feed sends, over lost connections, each row once",
+	  "sc-capture wss://feed.example/ | sc-pub -q --producer feed --bare "
+	  "ws://127.0.0.1:8765/trades" },
+	{ NULL, NULL },
+};
+
+static const int statuses[] = { 65, 66, 69, 70, 74, 75, 76, 77, 78, 79, 0 };
+
+SC_PROGRAM(
+	"sc-pub", "publish rows to a stream of a server",
+	"Reads rows, one JSON text a line, publishes them to the stream at URL "
+	"(ws://HOST:PORT/STREAM), and prints each as a "
+	"line [offset,row] when the server has acknowledged it. Ends when all are acknowledged. "
+	"With --producer a lost connection, a "
+	"crash of the server or of this program neither loses nor repeats a row; without it what "
+	"was not acknowledged is told, line "
+	"by line, and not sent again.",
+	"URL", 1, 1, struct opts, options, run, examples, statuses)

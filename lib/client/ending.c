@@ -1,0 +1,117 @@
+/* client/ending.c: no more is taken in, and the consumer takes what is left. */
+#include "client/ending.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+
+#define DRAIN_MS 1000 /* after a signal: how long a busy consumer is waited for */
+#define POLL_MS 10    /* how often it is asked whether it has taken everything */
+
+struct sc_ending {
+	struct sc_loop *loop;
+	struct sc_sink *sink;
+	void (*tell)(void *arg);
+	void *arg;
+	struct sc_timer *drain, *poll;
+	int signo;
+	bool begun, closed;
+};
+
+static void check(void *arg)
+{
+	struct sc_ending *e = arg;
+
+	if (!e->begun || !e->closed)
+		return;
+	if (sc_sink_idle(e->sink))
+		sc_loop_stop(e->loop);
+	else
+		sc_timer_start(e->poll, POLL_MS);
+}
+
+static void on_drain(void *arg)
+{
+	sc_loop_stop(((struct sc_ending *)arg)->loop);
+}
+
+void sc_ending_begin(struct sc_ending *e)
+{
+	if (e->begun)
+		return;
+	e->begun = true;
+	e->tell(e->arg);
+}
+
+static void on_signal(void *arg, int signo)
+{
+	struct sc_ending *e = arg;
+
+	if (e->signo) { /* the second one ends it now */
+		sc_loop_stop(e->loop);
+		return;
+	}
+	e->signo = signo;
+	sc_timer_start(e->drain, DRAIN_MS);
+	sc_ending_begin(e);
+	check(e);
+}
+
+int sc_ending_new(struct sc_loop *loop, struct sc_sink *sink, void (*begun)(void *arg), void *arg,
+		  struct sc_ending **ret_ending, struct sc_err *err)
+{
+	struct sc_ending *e = sc_calloc(1, sizeof(*e));
+	int rc;
+
+	if (!e)
+		return sc_err_nomem(err, "cannot start");
+	e->loop = loop;
+	e->sink = sink;
+	e->tell = begun;
+	e->arg = arg;
+	rc = sc_timer_new(loop, on_drain, e, &e->drain, err);
+	if (rc == 0)
+		rc = sc_timer_new(loop, check, e, &e->poll, err);
+	if (rc == 0)
+		rc = sc_loop_signal(loop, SIGINT, on_signal, e, err);
+	if (rc == 0)
+		rc = sc_loop_signal(loop, SIGTERM, on_signal, e, err);
+	if (rc < 0) {
+		sc_ending_free(e);
+		return rc;
+	}
+	*ret_ending = e;
+	return 0;
+}
+
+void sc_ending_free(struct sc_ending *e)
+{
+	if (!e)
+		return;
+	sc_timer_free(e->poll);
+	sc_timer_free(e->drain);
+	free(e);
+}
+
+void sc_ending_closed(struct sc_ending *e)
+{
+	e->begun = e->closed = true;
+	check(e);
+}
+
+bool sc_ending_is_begun(const struct sc_ending *e)
+{
+	return e->begun;
+}
+
+int sc_ending_signo(const struct sc_ending *e)
+{
+	return e ? e->signo : 0;
+}
+
+void sc_ending_note_signal(struct sc_ending *e, int signo)
+{
+	if (!e->signo)
+		e->signo = signo;
+}

@@ -1,0 +1,688 @@
+/* client/publication.c: publish lines over any number of connections. */
+#include "client/publication.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/input.h"
+#include "client/outbox.h"
+#include "client/sink.h"
+#include "net/loop.h"
+#include "wire/greeting.h"
+#include "wire/publish.h"
+#include "wire/refusal.h"
+
+#define DRAIN_MS 1500 /* after a signal: how long replies and a busy reader are waited for */
+#define FAULTS_MAX 3  /* lost connections in a row without a frame stored between */
+#define LATER_MS 1000 /* before what a server could not store is sent again */
+#define LATER_MAX_MS 30000
+
+static const char tried[] = "cannot publish";
+
+struct publication {
+	const struct sc_publication_options *o;
+	struct sc_loop *loop;
+	struct sc_client *client;
+	struct sc_events *events;
+	struct sc_input *input;
+	struct sc_outbox *box;
+	struct sc_pubrow *rows;
+	struct sc_sink *sink; /* NULL when nobody wants the lines */
+	struct sc_timer *later_timer, *drain_timer, *poll_timer;
+	struct sc_bytes url, store, lines;
+	char place[160]; /* for words */
+	uint64_t epoch;
+	bool adopted; /* the epoch is the server's: once */
+	struct sc_publication_result result;
+	int rc;
+	struct sc_err err;
+	bool greeted, closing, ending, over;
+	bool asked; /* we end the connection to make another one: nobody is told */
+	int64_t later_ms;
+	uint64_t fault_moved;
+	unsigned faults;
+};
+
+static void note_error(struct publication *p, const struct sc_err *err)
+{
+	if (p->rc < 0)
+		return;
+	p->rc = err->code;
+	p->err = *err;
+	if (!p->err.object[0] && p->place[0])
+		sc_err_on(&p->err, "to stream", p->place);
+}
+
+/* Over once the connection is closed and the reader has the lines. */
+static void check_end(struct publication *p)
+{
+	if (!p->ending || !p->over)
+		return;
+	if (!p->sink || sc_sink_idle(p->sink))
+		sc_loop_stop(p->loop);
+	else
+		sc_timer_start(p->poll_timer, 10);
+}
+
+static void on_poll(void *arg)
+{
+	check_end(arg);
+}
+
+static void on_drain(void *arg)
+{
+	sc_loop_stop(((struct publication *)arg)->loop);
+}
+
+static void close_connection(struct publication *p)
+{
+	if (p->closing)
+		return;
+	p->closing = true;
+	if (sc_client_paused(p->client))
+		sc_client_resume(p->client);
+	sc_client_close(p->client, SC_CLOSE_NORMAL, "");
+}
+
+/* Nothing more is taken in. NOW: nor is a reply waited for. */
+static void begin_end(struct publication *p, bool now)
+{
+	p->ending = true;
+	sc_input_want(p->input, false);
+	sc_timer_stop(p->later_timer);
+	if (now || sc_outbox_empty(p->box) || !p->greeted)
+		close_connection(p);
+	check_end(p);
+}
+
+static void give_up(struct publication *p, const struct sc_err *err)
+{
+	note_error(p, err);
+	begin_end(p, true);
+}
+
+/* Frames that may go now, go. */
+static void send_frames(struct publication *p)
+{
+	struct sc_span frame;
+	struct sc_err err;
+	int rc;
+
+	while (p->greeted && !p->closing && !sc_timer_runs(p->later_timer) &&
+	       sc_client_is_open(p->client)) {
+		rc = sc_outbox_next(p->box, &frame, &err);
+		if (rc == 1) {
+			rc = sc_client_send(p->client, frame, false, &err);
+			if (rc == SC_E_BUSY || rc == SC_E_UNAVAILABLE)
+				return; /* on_drained, or the next connection */
+			if (rc == 0) {
+				sc_outbox_sent(p->box);
+				continue;
+			}
+		}
+		if (rc < 0)
+			give_up(p, &err);
+		return;
+	}
+}
+
+static void check_done(struct publication *p)
+{
+	if (p->closing || !sc_outbox_empty(p->box))
+		return;
+	if (p->ending || (p->greeted && sc_input_ended(p->input)))
+		begin_end(p, true);
+}
+
+/* Lines into the outbox, as long as it takes them. */
+static void take_lines(struct publication *p)
+{
+	struct sc_span line, row;
+	uint64_t number, of_line;
+	struct sc_err err;
+	int rc = 1;
+
+	if (!p->greeted || p->ending)
+		return;
+	while (!sc_outbox_full(p->box)) {
+		rc = sc_input_line(p->input, &line, &of_line, &err);
+		if (rc == 0)
+			break;
+		if (rc == 1) {
+			p->result.lines++;
+			rc = sc_pubrow_take(p->rows, line, of_line, &row, &number, &err);
+		}
+		if (rc == 1)
+			rc = sc_outbox_put(p->box, row, of_line, number, &err);
+		else if (rc == 2)
+			p->result.skipped++;
+		if (rc < 0) { /* what stands before it is published */
+			note_error(p, &err);
+			send_frames(p);
+			begin_end(p, false);
+			return;
+		}
+	}
+	sc_input_want(p->input, !sc_outbox_full(p->box));
+	send_frames(p);
+	check_done(p);
+}
+
+static void on_input(void *arg)
+{
+	take_lines(arg);
+}
+
+static void on_input_failed(void *arg, const struct sc_err *err)
+{
+	note_error(arg, err);
+	begin_end(arg, false);
+}
+
+/* Nobody reads the lines any more: what is on its way is still acknowledged, and no more taken. */
+static void on_sink_failed(void *arg, const struct sc_err *err)
+{
+	struct publication *p = arg;
+
+	note_error(p, err);
+	sc_timer_start(p->drain_timer, DRAIN_MS);
+	sc_sink_free(p->sink);
+	p->sink = NULL;
+	if (sc_client_paused(p->client) && !p->closing)
+		sc_client_resume(p->client);
+	begin_end(p, false);
+}
+
+/* The acknowledged rows as lines. */
+static int print(struct publication *p, struct sc_err *err)
+{
+	struct sc_outbox_row row;
+
+	sc_bytes_clear(&p->lines);
+	for (size_t i = 0; sc_outbox_stored(p->box, i, &row); i++) {
+		p->result.rows++;
+		if (row.offset)
+			p->result.last = row.offset;
+		p->result.last_number = row.number;
+		if (p->sink && sc_pubrow_line(p->rows, row.text, row.offset, &p->lines) < 0)
+			return sc_err_nomem(err, "cannot print lines");
+	}
+	if (p->sink && p->lines.len &&
+	    sc_sink_put(p->sink, sc_span(p->lines.data, p->lines.len), 0, err) < 0)
+		on_sink_failed(p, err);
+	sc_outbox_drop(p->box);
+	return 0;
+}
+
+static void on_later(void *arg)
+{
+	struct publication *p = arg;
+
+	sc_outbox_resend(p->box);
+	send_frames(p);
+}
+
+/* The server cannot store rows now. */
+static void wait_for_server(struct publication *p)
+{
+	p->later_ms = p->later_ms ? 2 * p->later_ms : LATER_MS;
+	if (p->later_ms > LATER_MAX_MS)
+		p->later_ms = LATER_MAX_MS;
+	sc_timer_start(p->later_timer, p->later_ms);
+	sc_events_warning(p->events, "the server cannot store rows now; they are sent again");
+}
+
+static void take_step(struct publication *p, enum sc_outbox_step step)
+{
+	switch (step) {
+	case SC_OUTBOX_LATER:
+		wait_for_server(p);
+		break;
+	case SC_OUTBOX_RECONNECT:
+		p->greeted = false;
+		p->asked = true;
+		sc_client_reconnect(p->client);
+		break;
+	case SC_OUTBOX_STORED:
+	case SC_OUTBOX_WAIT:
+		break;
+	}
+}
+
+static void take_reply(struct publication *p, struct sc_span text)
+{
+	enum sc_outbox_step step;
+	struct sc_err err;
+	int rc = sc_outbox_reply(p->box, text, &step, &err);
+
+	if (rc == 0 && step == SC_OUTBOX_STORED) {
+		p->later_ms = 0;
+		sc_client_proved(p->client);
+		rc = print(p, &err);
+		if (rc == 0)
+			rc = sc_outbox_settle(p->box, &step, &err);
+	}
+	if (rc < 0)
+		give_up(p, &err);
+	else
+		take_step(p, step);
+}
+
+/* Append a query parameter's value. */
+static int put_encoded(struct sc_bytes *out, const char *text)
+{
+	static const char hex[] = "0123456789ABCDEF";
+
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+		bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+			     (c >= '0' && c <= '9') || (c && strchr("-._~", c));
+		char code[3] = { '%', hex[c >> 4], hex[c & 15] };
+
+		if (sc_bytes_put(out, plain ? text : code, plain ? 1 : 3) < 0)
+			return SC_E_NOMEM;
+	}
+	return 0;
+}
+
+static bool has_key(const char *query, size_t len, const char *key)
+{
+	size_t n = strlen(key);
+
+	for (size_t at = 0; at < len;) {
+		const char *end = memchr(query + at, '&', len - at);
+		size_t item = end ? (size_t)(end - query) - at : len - at;
+
+		if (item >= n && !memcmp(query + at, key, n) && (item == n || query[at + n] == '='))
+			return true;
+		at += item + 1;
+	}
+	return false;
+}
+
+/* The URL with what makes us a publisher. */
+static int make_url(struct publication *p, struct sc_err *err)
+{
+	const char *text = p->o->connection.url;
+	size_t len = strcspn(text, "#");
+	const char *mark = memchr(text, '?', len);
+	size_t query = mark ? (size_t)(mark - text) + 1 : len;
+	struct sc_bytes *url = &p->url;
+	int rc;
+
+	if (has_key(text + query, len - query, "producer") ||
+	    has_key(text + query, len - query, "epoch")) {
+		sc_err_set(err, SC_E_USAGE, tried, "the URL names a producer or an epoch");
+		return sc_err_next(err, "use --producer and --epoch");
+	}
+	sc_bytes_clear(url);
+	rc = sc_bytes_put(url, text, len);
+	if (rc == 0 && !has_key(text + query, len - query, "publish")) {
+		rc = sc_bytes_puts(url, !mark ? "?" : query < len ? "&" : "");
+		if (rc == 0)
+			rc = sc_bytes_puts(url, "publish");
+	}
+	if (rc == 0 && p->o->producer) {
+		rc = sc_bytes_puts(url, "&producer=");
+		if (rc == 0)
+			rc = put_encoded(url, p->o->producer);
+		if (rc == 0)
+			rc = sc_bytes_putf(url, "&epoch=%llu", (unsigned long long)p->epoch);
+	}
+	return rc < 0 || !sc_bytes_str(url) ? sc_err_nomem(err, tried) : 0;
+}
+
+/* Somebody has published under a higher epoch: at the start it is ours too, later he took over. */
+static int check_epoch(struct publication *p, const struct sc_greeting *g, struct sc_err *err)
+{
+	int rc;
+
+	if (!g->has_producer || g->producer_epoch <= p->epoch)
+		return 0;
+	if (p->o->has_epoch || p->adopted || p->result.rows) {
+		sc_err_set(err, SC_E_REFUSED, tried,
+			   "the producer was taken over by another process with epoch %llu, ours "
+			   "is %llu",
+			   (unsigned long long)g->producer_epoch, (unsigned long long)p->epoch);
+		sc_err_field_str(err, "why", SC_PUBLISH_FENCED);
+		sc_err_field_int(err, "epoch", (int64_t)g->producer_epoch);
+		return sc_err_next(err, "let that one go on, or take over with a higher --epoch");
+	}
+	p->adopted = true;
+	p->epoch = g->producer_epoch;
+	rc = make_url(p, err);
+	if (rc == 0)
+		rc = sc_client_set_url(p->client, p->url.data, err);
+	if (rc < 0)
+		return rc;
+	p->asked = true;
+	sc_client_reconnect(p->client);
+	return 1;
+}
+
+static int take_greeting(struct publication *p, const struct sc_client_message *m,
+			 struct sc_err *err)
+{
+	struct sc_greeting g;
+	uint64_t stored;
+	int rc;
+
+	if (m->binary)
+		return sc_err_set(err, SC_E_PROTOCOL, tried,
+				  "the first message is binary, not a greeting");
+	rc = sc_greeting_parse(m->payload, &p->store, &g, err);
+	if (rc < 0)
+		return rc;
+	if (p->o->producer && !g.tells_producer) {
+		sc_err_set(err, SC_E_PROTOCOL, tried, "the server knows no producers");
+		return sc_err_next(err, "leave --producer out");
+	}
+	rc = check_epoch(p, &g, err);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	stored = g.has_producer ? g.producer_seq : 0;
+	rc = sc_outbox_connected(p->box, stored, err);
+	if (rc == 0)
+		rc = sc_pubrow_schema(p->rows, g.schema, err);
+	if (rc < 0)
+		return rc;
+	sc_pubrow_stored(p->rows, stored);
+	if (stored > p->result.last_number)
+		p->result.last_number = stored;
+	p->greeted = true;
+	if (p->o->ask)
+		begin_end(p, true);
+	send_frames(p);
+	take_lines(p);
+	return 0;
+}
+
+static void on_message(void *arg, const struct sc_client_message *m)
+{
+	struct publication *p = arg;
+	struct sc_err err;
+
+	if (p->closing)
+		return;
+	if (p->greeted)
+		take_reply(p, m->payload);
+	else if (take_greeting(p, m, &err) < 0)
+		give_up(p, &err);
+	if (p->sink && sc_sink_full(p->sink) && !p->closing)
+		sc_client_pause(p->client);
+}
+
+/* After the messages of one read. */
+static void on_batch(void *arg)
+{
+	struct publication *p = arg;
+	struct sc_err err;
+
+	if (p->sink && sc_sink_flush(p->sink, &err) < 0) {
+		on_sink_failed(p, &err);
+		return;
+	}
+	if (!p->closing && sc_client_paused(p->client) && (!p->sink || !sc_sink_full(p->sink)))
+		sc_client_resume(p->client);
+	if (p->closing)
+		return;
+	send_frames(p);
+	take_lines(p);
+	check_done(p);
+}
+
+static void on_drained(void *arg)
+{
+	send_frames(arg);
+}
+
+static void on_opened(void *arg, const struct sc_client_opened *opened)
+{
+	struct publication *p = arg;
+	const char *target = p->o->connection.url;
+	const char *scheme = strstr(target, "://");
+
+	target = scheme ? strpbrk(scheme + 3, "/?#") : NULL;
+	if (!target || *target != '/')
+		target = "/";
+	p->greeted = false;
+	snprintf(p->place, sizeof(p->place), "%s%.*s", opened->where, (int)strcspn(target, "?#"),
+		 target);
+	if (!p->asked)
+		sc_events_connected(p->events, opened);
+	p->asked = false;
+}
+
+/* The peer closed, or the connection is lost: may it be made again? */
+static int judge(struct publication *p, const struct sc_client_ended *ended, struct sc_err *err)
+{
+	struct sc_refusal refusal;
+	uint64_t first, last;
+	int rc;
+
+	sc_refusal_parse(ended->close_code, ended->close_reason, &refusal);
+	if (refusal.kind != SC_REFUSAL_NONE) {
+		rc = sc_refusal_err(&refusal, tried, err);
+		if (refusal.kind == SC_REFUSAL_BAD_REQUEST && strstr(refusal.detail, "producer"))
+			sc_err_next(err, "the server knows no producers: leave --producer out");
+		return rc;
+	}
+	if (ended->close_code == SC_CLOSE_TOO_BIG && sc_outbox_in_doubt(p->box, &first, &last)) {
+		sc_err_set(err, SC_E_DATA, tried,
+			   "one of the lines %llu to %llu is longer than the server takes",
+			   (unsigned long long)first, (unsigned long long)last);
+		sc_err_field_int(err, "line", (int64_t)first);
+		sc_err_field_int(err, "last_line", (int64_t)last);
+		return sc_err_next(err, "the server's limit is its --max-message");
+	}
+	rc = sc_outbox_lost(p->box, err);
+	if (rc < 0)
+		return rc;
+	/* Lost again and again at the same frame: it will not go away. */
+	if (sc_outbox_moved(p->box) != p->fault_moved)
+		p->faults = 0;
+	p->fault_moved = sc_outbox_moved(p->box);
+	if (ended->err->code == SC_E_PROTOCOL && ++p->faults >= FAULTS_MAX) {
+		*err = *ended->err;
+		return err->code;
+	}
+	return 0;
+}
+
+static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *ended)
+{
+	struct publication *p = arg;
+	struct sc_client_ended told = *ended;
+	struct sc_err err;
+
+	p->greeted = false;
+	sc_timer_stop(p->later_timer);
+	sc_err_clear(&err);
+	if (!p->closing && !p->asked && ended->was_open && judge(p, ended, &err) < 0) {
+		note_error(p, &err);
+		p->ending = true;
+		p->closing = true;
+	}
+	if (p->closing)
+		told.wait_ms = -1;
+	if (!p->asked)
+		sc_events_ended(p->events, &told, 0);
+	return p->closing ? SC_CLIENT_END : SC_CLIENT_STANDARD;
+}
+
+static void on_finished(void *arg, const struct sc_err *err)
+{
+	struct publication *p = arg;
+	struct sc_err last = *err;
+
+	p->over = true;
+	if (!p->closing && err->code) {
+		sc_err_field_int(&last, "stored_line", (int64_t)sc_outbox_line(p->box));
+		note_error(p, &last);
+	}
+	p->ending = p->closing = true;
+	sc_input_want(p->input, false);
+	if (p->sink)
+		sc_sink_finish(p->sink);
+	check_end(p);
+}
+
+static void on_warning(void *arg, const char *text)
+{
+	sc_events_warning(((struct publication *)arg)->events, text);
+}
+
+static void on_signal(void *arg, int signo)
+{
+	struct publication *p = arg;
+
+	if (p->result.signo) {
+		sc_loop_stop(p->loop);
+		return;
+	}
+	p->result.signo = signo;
+	sc_timer_start(p->drain_timer, DRAIN_MS);
+	begin_end(p, false);
+}
+
+static void on_room(void *arg)
+{
+	struct publication *p = arg;
+
+	if (!p->closing)
+		sc_client_resume(p->client);
+}
+
+static int set_up_connection(struct publication *p, struct sc_err *err)
+{
+	static const struct sc_client_hooks hooks = {
+		.opened = on_opened,
+		.message = on_message,
+		.batch = on_batch,
+		.drained = on_drained,
+		.ended = on_ended,
+		.finished = on_finished,
+		.warning = on_warning,
+	};
+	struct sc_client_options connection = p->o->connection;
+	int rc = make_url(p, err);
+
+	if (rc < 0)
+		return rc;
+	connection.url = p->url.data;
+	/* One frame is as long as a row may be, or as many rows are. */
+	connection.send_max = p->o->connection.message_max + 2 * SC_OUTBOX_FRAME_BYTES;
+	if (connection.send_max < SC_OUTBOX_HELD_BYTES)
+		connection.send_max = SC_OUTBOX_HELD_BYTES;
+	return sc_client_new(p->loop, &connection, &hooks, p, &p->client, err);
+}
+
+static int set_up_loop(struct publication *p, struct sc_err *err)
+{
+	static const struct sc_input_hooks input = { on_input, on_input_failed };
+	struct sc_sink_options sink = {
+		.fd = p->o->out_fd,
+		.name = "standard output",
+		.ack_fd = -1,
+		.room = on_room,
+		.failed = on_sink_failed,
+		.arg = p,
+	};
+	int rc = sc_loop_new(&p->loop, err);
+
+	if (rc == 0)
+		rc = sc_timer_new(p->loop, on_later, p, &p->later_timer, err);
+	if (rc == 0)
+		rc = sc_timer_new(p->loop, on_drain, p, &p->drain_timer, err);
+	if (rc == 0)
+		rc = sc_timer_new(p->loop, on_poll, p, &p->poll_timer, err);
+	if (rc == 0)
+		rc = sc_loop_signal(p->loop, SIGINT, on_signal, p, err);
+	if (rc == 0)
+		rc = sc_loop_signal(p->loop, SIGTERM, on_signal, p, err);
+	if (rc == 0 && p->o->out_fd >= 0)
+		rc = sc_sink_new(p->loop, &sink, &p->sink, err);
+	if (rc == 0)
+		rc = sc_input_open(p->loop, p->o->in_fd, p->o->connection.message_max, &input, p,
+				   &p->input, err);
+	return rc;
+}
+
+static int set_up(struct publication *p, struct sc_err *err)
+{
+	struct sc_outbox_options box = {
+		.window = p->o->window,
+		.batch = p->o->batch,
+		.producer = p->o->producer != NULL,
+		.again = p->o->again,
+	};
+	int rc = sc_events_open(&p->o->events, &p->events, err);
+
+	if (rc == 0)
+		rc = sc_pubrow_new(&p->o->rows, &p->rows, err);
+	if (rc == 0)
+		rc = sc_outbox_new(&box, &p->box, err);
+	if (rc == 0)
+		rc = set_up_loop(p, err);
+	if (rc == 0)
+		rc = set_up_connection(p, err);
+	return rc;
+}
+
+static void tear_down(struct publication *p)
+{
+	sc_client_free(p->client);
+	sc_input_close(p->input);
+	sc_sink_free(p->sink);
+	sc_timer_free(p->poll_timer);
+	sc_timer_free(p->drain_timer);
+	sc_timer_free(p->later_timer);
+	sc_loop_free(p->loop);
+	sc_outbox_free(p->box);
+	sc_pubrow_free(p->rows);
+	sc_events_close(p->events);
+	if (p->url.data)
+		explicit_bzero(p->url.data, p->url.len); /* it may hold a password */
+	sc_bytes_done(&p->url);
+	sc_bytes_done(&p->store);
+	sc_bytes_done(&p->lines);
+}
+
+/* Ended before all replies came: which lines are they? */
+static void tell_doubt(struct publication *p)
+{
+	uint64_t first, last;
+	char text[200];
+
+	if (p->rc < 0 || !sc_outbox_in_doubt(p->box, &first, &last))
+		return;
+	snprintf(text, sizeof(text),
+		 "lines %llu to %llu were sent and not acknowledged: they may be stored or not",
+		 (unsigned long long)first, (unsigned long long)last);
+	sc_events_warning(p->events, text);
+}
+
+int sc_publication_run(const struct sc_publication_options *options,
+		       struct sc_publication_result *ret_result, struct sc_err *err)
+{
+	struct publication p = { .o = options, .epoch = options->epoch };
+	int rc;
+
+	sc_bytes_init(&p.url, 1 << 20);
+	sc_bytes_init(&p.store, 16 << 20);
+	sc_bytes_init(&p.lines, SIZE_MAX / 4);
+	rc = set_up(&p, err);
+	if (rc == 0)
+		rc = sc_loop_run(p.loop, err);
+	if (rc == 0)
+		tell_doubt(&p);
+	if (rc == 0 && p.rc < 0) {
+		rc = p.rc;
+		if (err)
+			*err = p.err;
+	}
+	tear_down(&p);
+	*ret_result = p.result;
+	return rc;
+}

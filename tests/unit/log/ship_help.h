@@ -1,0 +1,283 @@
+/*
+ * tests/unit/log/ship_help.h: an archive in a folder beside a log, and a process that dies, or
+ * whose call fails, at the Nth call that changes a file, also LMDB's.
+ */
+#ifndef SC_TESTS_LOG_SHIP_HELP_H
+#define SC_TESTS_LOG_SHIP_HELP_H
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "help.h"
+
+#include "log/archive.h"
+#include "log/restore.h"
+
+enum how { DIE, TEAR, FAIL_ONCE };
+static enum how how;
+static bool counting;
+static long left, counted;
+
+/* 0: go on; 1: tear it; -1: it fails. Dies here. */
+static inline int call(bool write)
+{
+	if (!counting || (how == TEAR && !write)) /* else it is the same as to die there */
+		return 0;
+	counted++;
+	if (--left != 0)
+		return 0;
+	if (how == FAIL_ONCE) {
+		errno = EIO;
+		return -1;
+	}
+	if (how == TEAR && write)
+		return 1;
+	_exit(9);
+}
+
+ssize_t pwrite64(int fd, const void *data, size_t len, off64_t at)
+{
+	int c = call(true);
+
+	if (c == 1) {
+		syscall(SYS_pwrite64, fd, data, len / 2, at);
+		_exit(9);
+	}
+	return c < 0 ? -1 : syscall(SYS_pwrite64, fd, data, len, at);
+}
+
+ssize_t pwrite(int fd, const void *data, size_t len, off_t at)
+{
+	return pwrite64(fd, data, len, at);
+}
+
+ssize_t write(int fd, const void *data, size_t len)
+{
+	return call(false) < 0 ? -1 : syscall(SYS_write, fd, data, len);
+}
+
+int fsync(int fd)
+{
+	return call(false) < 0 ? -1 : (int)syscall(SYS_fsync, fd);
+}
+
+int fdatasync(int fd)
+{
+	return call(false) < 0 ? -1 : (int)syscall(SYS_fdatasync, fd);
+}
+
+int rename(const char *from, const char *to)
+{
+	return call(false) < 0 ? -1 : (int)syscall(SYS_rename, from, to);
+}
+
+int link(const char *from, const char *to)
+{
+	return call(false) < 0 ? -1 : (int)syscall(SYS_link, from, to);
+}
+
+int unlink(const char *path)
+{
+	return call(false) < 0 ? -1 : (int)syscall(SYS_unlink, path);
+}
+
+int mkdir(const char *path, mode_t mode)
+{
+	return call(false) < 0 ? -1 : (int)syscall(SYS_mkdir, path, mode);
+}
+
+int ftruncate(int fd, off_t size)
+{
+	return call(false) < 0 ? -1 : (int)syscall(SYS_ftruncate, fd, size);
+}
+
+static char shelf[300], archive_url[320], log_url[330];
+
+static inline void begin(uint64_t journal_bytes)
+{
+	log_new(journal_bytes);
+	snprintf(shelf, sizeof(shelf), "%s/shelf", log_dir);
+	CHECK(mkdir(shelf, 0777) == 0);
+	snprintf(archive_url, sizeof(archive_url), "file://%s", shelf);
+	snprintf(log_url, sizeof(log_url), "file://%s/trades", shelf);
+}
+
+static inline const char *shelved(const char *name)
+{
+	static char paths[4][700];
+	static int turn;
+	char *path = paths[turn++ & 3];
+
+	snprintf(path, sizeof(paths[0]), "%s/trades/%s", shelf, name);
+	return path;
+}
+
+/* Rows {"n":FROM} to TO, in commits of EACH. */
+static inline int grow(const char *path, uint64_t from, uint64_t to, size_t each)
+{
+	struct sc_log *log = NULL;
+	int rc = sc_log_open(path, SC_LOG_APPEND, &log, &err);
+
+	for (uint64_t i = from; rc == 0 && i <= to; i += each)
+		rc = append_n(log, i, to + 1 - i < each ? (size_t)(to + 1 - i) : each, NULL);
+	sc_log_close(log);
+	return rc;
+}
+
+struct work {
+	bool seal, push, ship, seize;
+	unsigned ships; /* more of them: each behind a row that is appended */
+	uint64_t row;   /* the first of these */
+};
+
+/* As one run of sc-seal does it. */
+static inline int work_on(const char *path, const struct work *w)
+{
+	struct sc_seal_options seal_options = { .force = true, .target = 2048 };
+	struct sc_archive_options o = { .arg = NULL };
+	struct sc_log *log = NULL;
+	struct sc_seal *seal = NULL;
+	struct sc_archive *archive = NULL;
+	int rc = sc_log_open(path, SC_LOG_APPEND, &log, &err);
+
+	if (rc == 0)
+		rc = sc_seal_open(log, false, &seal, &err);
+	if (rc == 0)
+		rc = w->seize ? sc_archive_seize(log, archive_url, NULL, &archive, &err)
+			      : sc_archive_open_log(log, archive_url, NULL, false, &archive, &err);
+	if (rc == 0 && w->seal)
+		rc = sc_seal_run(seal, &seal_options, &err);
+	if (rc == 0 && w->push)
+		rc = sc_archive_push(archive, &o, &err);
+	if (rc == 0 && w->ship)
+		rc = sc_archive_ship(archive, &o, &err);
+	for (unsigned i = 0; rc == 0 && i < w->ships; i++) {
+		rc = append_n(log, w->row + i, 1, NULL);
+		if (rc == 0)
+			rc = sc_archive_ship(archive, &o, &err);
+	}
+	sc_archive_close(archive);
+	sc_seal_close(seal);
+	sc_log_close(log);
+	return rc;
+}
+
+static const struct work ship_only = { .ship = true },
+			 seal_push = { .seal = true, .push = true },
+			 push_ship = { .push = true, .ship = true };
+
+static inline size_t objects(const char *folder)
+{
+	DIR *dir = opendir(shelved(folder));
+	struct dirent *entry;
+	size_t count = 0;
+
+	while (dir && (entry = readdir(dir)))
+		count += entry->d_name[0] != '.';
+	if (dir)
+		closedir(dir);
+	return count;
+}
+
+/* The Nth object, by name. */
+static inline const char *object(const char *folder, size_t n)
+{
+	static char path[NAME_MAX + 720];
+	struct dirent **names;
+	int count = scandir(shelved(folder), &names, NULL, alphasort);
+	size_t k = 0;
+
+	path[0] = 0;
+	for (int i = 0; i < count; i++) {
+		if (names[i]->d_name[0] != '.' && k++ == n)
+			snprintf(path, sizeof(path), "%s/%s", shelved(folder), names[i]->d_name);
+		free(names[i]);
+	}
+	free(names);
+	CHECK(path[0]);
+	return path;
+}
+
+static inline void flip(const char *path, long at)
+{
+	int fd = open(path, O_RDWR);
+	off_t size = lseek(fd, 0, SEEK_END), pos = at < 0 ? size + at : at;
+	char c;
+
+	CHECK(fd >= 0 && pread(fd, &c, 1, pos) == 1);
+	c ^= 1;
+	CHECK(pwrite(fd, &c, 1, pos) == 1);
+	close(fd);
+}
+
+static inline int read_archive(uint64_t from, size_t max, struct sc_bytes *out)
+{
+	struct sc_archive *archive = NULL;
+	struct sc_archive_reader *reader = NULL;
+	struct sc_run run;
+	uint64_t last = 0;
+	int rc = sc_archive_open(log_url, NULL, &archive, &err);
+
+	sc_bytes_clear(out);
+	if (rc == 0)
+		rc = sc_archive_reader_open(archive, from, &reader, &err);
+	while (rc == 0 && (rc = sc_archive_reader_next(reader, max, &run, &err)) == 1) {
+		uint64_t rows = 0;
+
+		for (size_t i = 0; i < run.lines.len; i++)
+			rows += run.lines.data[i] == '\n';
+		CHECK(run.first > last && rows == run.rows && run.last >= run.first);
+		last = run.last;
+		rc = sc_bytes_put(out, run.lines.data, run.lines.len);
+	}
+	sc_archive_reader_close(reader);
+	sc_archive_close(archive);
+	return rc;
+}
+
+static inline void same_bytes(const struct sc_bytes *got, const struct sc_bytes *want)
+{
+	if (got->len != want->len || (want->len && memcmp(got->data, want->data, want->len) != 0))
+		FAIL("not the same rows: %zu bytes, not %zu", got->len, want->len);
+}
+
+/* The archive holds what the log at PATH holds, from FROM on. */
+static inline void same_rows(const char *path, uint64_t from)
+{
+	struct sc_bytes got, want;
+	struct sc_log *log = NULL;
+
+	sc_bytes_init(&got, 1u << 26);
+	sc_bytes_init(&want, 1u << 26);
+	CHECK_OK(sc_log_open(path, SC_LOG_READ, &log, &err), &err);
+	CHECK_OK(read_all(log, from, 0, &want), &err);
+	sc_log_close(log);
+	CHECK_OK(read_archive(from, 0, &got), &err);
+	same_bytes(&got, &want);
+	sc_bytes_done(&got);
+	sc_bytes_done(&want);
+}
+
+static inline struct sc_archive_state archive_now(void)
+{
+	struct sc_archive_state state;
+	struct sc_archive *archive = NULL;
+
+	CHECK_OK(sc_archive_open(log_url, NULL, &archive, &err), &err);
+	sc_archive_state(archive, &state);
+	state.url = state.stream_id = NULL;
+	sc_archive_close(archive);
+	return state;
+}
+
+static inline void copy_tree(const char *from, const char *to)
+{
+	char command[4000];
+
+	snprintf(command, sizeof(command), "rm -rf '%s' && cp -a '%s' '%s'", to, from, to);
+	CHECK(system(command) == 0);
+}
+
+#endif
