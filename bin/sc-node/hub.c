@@ -253,7 +253,8 @@ static void on_opened(void *arg, const struct sc_client_opened *opened)
 	struct hub *h = arg;
 
 	sc_say(SC_INFO, "connected to %s", opened->where);
-	/* what is subscribed to is not acknowledged on this connection yet, unless there is nothing */
+	/* what is subscribed to is not acknowledged on this connection yet, unless there is
+	 * nothing */
 	check_ready(h);
 }
 

@@ -104,7 +104,8 @@ static void on_settled(struct hub *h, const struct sc_node_news *news)
 
 static void on_message(struct hub *h, const struct sc_msg *msg)
 {
-	/* its endpoint has subscriptions of before: without an ack, the others stay where they are */
+	/* its endpoint has subscriptions of before: without an ack, the others stay where they
+	 * are */
 	(void)h;
 	(void)msg;
 }

@@ -58,7 +58,8 @@ static bool ends_with(struct sc_span text, const char *end)
 	return text.len >= len && memcmp(text.data + text.len - len, end, len) == 0;
 }
 
-/* The request's subject with its last ".request" replaced; cut where the whole would be too long. */
+/* The request's subject with its last ".request" replaced; cut where the whole would be too
+ * long. */
 static int make_subject(struct reply *r, struct sc_span subject, const char *end,
 			struct sc_err *err)
 {
