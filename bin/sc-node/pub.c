@@ -33,11 +33,7 @@ static void on_ready(struct hub *h)
 
 static void bad_line(struct pub *p, struct sc_err *err, uint64_t number)
 {
-	char text[24];
-
-	text[sc_u64_digits(text, number)] = '\0';
-	sc_err_on(err, "line", text);
-	sc_err_field_int(err, "line", (int64_t)number);
+	name_line(err, number);
 	hub_partial(&p->hub, err);
 	if (!p->hub.o->strict)
 		return;
