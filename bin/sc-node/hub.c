@@ -13,7 +13,7 @@
 #include "msg/ulid.h"
 #include "sc-node.h"
 
-#define LAST_MS 2000 /* at the end: how long the reader of our output is waited for */
+#define LAST_MS 100 /* at the end: how long the reader of our output is waited for */
 #define RECEIVE_MAX \
 	(257ull << 20) /* the largest that a broker may be told to take, and its frame */
 
@@ -253,7 +253,8 @@ static void on_opened(void *arg, const struct sc_client_opened *opened)
 	struct hub *h = arg;
 
 	sc_say(SC_INFO, "connected to %s", opened->where);
-	/* what is subscribed to is not acknowledged on this connection yet, unless there is nothing */
+	/* what is subscribed to is not acknowledged on this connection yet, unless there is
+	 * nothing */
 	check_ready(h);
 }
 
@@ -270,6 +271,15 @@ static int refusal(const struct sc_node_news *news, struct sc_err *err)
 	snprintf(code, sizeof(code), "%.*s", (int)news->code.len, news->code.data);
 	sc_err_field_str(err, "code", code);
 	return err->code;
+}
+
+void name_line(struct sc_err *err, uint64_t number)
+{
+	char text[24];
+
+	text[sc_u64_digits(text, number)] = '\0';
+	sc_err_on(err, "line", text);
+	sc_err_field_int(err, "line", (int64_t)number);
 }
 
 static void on_news(void *arg, const struct sc_node_news *news)
@@ -293,7 +303,7 @@ static void on_news(void *arg, const struct sc_node_news *news)
 			break;
 		}
 		if (h->input && news->tag)
-			sc_err_field_int(&err, "line", (int64_t)news->tag);
+			name_line(&err, news->tag);
 		if (err.code == SC_E_NOAUTH)
 			note(h, &err);
 		else
@@ -406,7 +416,7 @@ static void on_input_failed(void *arg, const struct sc_err *err)
 
 void hub_read(struct hub *h, bool on)
 {
-	if (h->input && !h->ending && !input_ended(h->input))
+	if (h->input && !h->ending && !h->signo && !input_ended(h->input))
 		input_set(h->input, on);
 }
 
@@ -589,6 +599,20 @@ void hub_close(struct hub *h)
 	memset(h, 0, sizeof(*h));
 }
 
+/* A signal that came after the loop. */
+static int signal_pending(void)
+{
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
+	sigset_t pending;
+
+	if (sigpending(&pending) < 0)
+		return 0;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (sigismember(&pending, ends[i]) == 1)
+			return ends[i];
+	return 0;
+}
+
 int hub_run(struct hub *h, struct sc_err *err)
 {
 	struct sc_err last;
@@ -596,9 +620,11 @@ int hub_run(struct hub *h, struct sc_err *err)
 
 	if (rc < 0)
 		return rc;
-	/* what was printed and is not out yet: its message has no ack, unless there is none */
-	if (!sc_output_empty(h->output) && !h->signo)
+	/* what was printed and is not out yet, as long as its reader takes */
+	while (rc == 0 && !sc_output_empty(h->output) && !h->signo) {
 		rc = sc_output_drain(h->output, LAST_MS, &last);
+		h->signo = signal_pending();
+	}
 	if (rc < 0 && last.errnum != EPIPE)
 		note(h, &last);
 	if (h->signo)

@@ -191,7 +191,7 @@ static void on_settled(struct hub *h, const struct sc_node_news *news)
 	struct listen *l = h->arg;
 
 	(void)news;
-	hub_read(h, true);
+	hub_read(h, !l->finishing);
 	if (l->next_due)
 		next(l);
 	check_end(l);
@@ -206,11 +206,7 @@ static void on_ready(struct hub *h)
 
 static void bad_line(struct listen *l, struct sc_err *err, uint64_t number)
 {
-	char text[24];
-
-	text[sc_u64_digits(text, number)] = '\0';
-	sc_err_on(err, "line", text);
-	sc_err_field_int(err, "line", (int64_t)number);
+	name_line(err, number);
 	hub_partial(&l->hub, err);
 	if (!l->o->strict)
 		return;

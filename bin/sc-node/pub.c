@@ -33,11 +33,7 @@ static void on_ready(struct hub *h)
 
 static void bad_line(struct pub *p, struct sc_err *err, uint64_t number)
 {
-	char text[24];
-
-	text[sc_u64_digits(text, number)] = '\0';
-	sc_err_on(err, "line", text);
-	sc_err_field_int(err, "line", (int64_t)number);
+	name_line(err, number);
 	hub_partial(&p->hub, err);
 	if (!p->hub.o->strict)
 		return;
@@ -104,7 +100,8 @@ static void on_settled(struct hub *h, const struct sc_node_news *news)
 
 static void on_message(struct hub *h, const struct sc_msg *msg)
 {
-	/* its endpoint has subscriptions of before: without an ack, the others stay where they are */
+	/* its endpoint has subscriptions of before: without an ack, the others stay where they
+	 * are */
 	(void)h;
 	(void)msg;
 }

@@ -58,7 +58,8 @@ static bool ends_with(struct sc_span text, const char *end)
 	return text.len >= len && memcmp(text.data + text.len - len, end, len) == 0;
 }
 
-/* The request's subject with its last ".request" replaced; cut where the whole would be too long. */
+/* The request's subject with its last ".request" replaced; cut where the whole would be too
+ * long. */
 static int make_subject(struct reply *r, struct sc_span subject, const char *end,
 			struct sc_err *err)
 {
@@ -97,10 +98,31 @@ static int publish(struct reply *r, const char *end, struct sc_err *err)
 	return rc < 0 ? rc : sc_node_link_put(r->hub.link, &msg, 0, err);
 }
 
-/* Bytes of a command as a str; what is not UTF-8 is kept all the same. */
+/* Bytes of a command as a str; what is not UTF-8 as bin, since published nodes leave a broker that
+ * sends them such a str. */
 static int put_text(struct sc_bytes *out, struct sc_span text)
 {
-	return sc_pack_str(out, sc_span(text.len ? text.data : "", text.len));
+	if (text.len == 0)
+		text.data = "";
+	return sc_utf8_valid(text) ? sc_pack_str(out, text) : sc_pack_bin(out, text);
+}
+
+/* What it said of its failure. The limit may have cut a character in two. */
+static struct sc_span said(const struct sc_child_end *end)
+{
+	struct sc_span text = end->errors;
+	size_t back = 1;
+
+	if (!end->errors_cut)
+		return text;
+
+	while (back < 4 && back < text.len &&
+	       ((unsigned char)text.data[text.len - back] & 0xc0) == 0x80)
+		back++;
+	if (back <= text.len && (unsigned char)text.data[text.len - back] >= 0xc0 &&
+	    !sc_utf8_valid(sc_span(text.data + text.len - back, back)))
+		text.len -= back;
+	return text;
 }
 
 /* {"exit":N,"stderr":".."}, with "error" where the command itself was content. */
@@ -195,7 +217,7 @@ static void on_child_end(void *arg, const struct sc_child_end *end)
 		}
 		if (status || why) {
 			tell_failure(r, status, why);
-			rc = publish_exception(r, status, why, end->errors, &err);
+			rc = publish_exception(r, status, why, said(end), &err);
 		}
 	}
 	sc_child_free(r->child);
@@ -213,8 +235,10 @@ static int keep(struct reply *r, const struct sc_msg *msg, struct sc_err *err)
 	r->channel_len = msg->channel.len;
 	if (sc_bytes_put(&r->request, msg->uid.data, msg->uid.len) < 0 ||
 	    sc_bytes_put(&r->request, msg->channel.data, msg->channel.len) < 0 ||
-	    sc_bytes_put(&r->request, msg->subject.data, msg->subject.len) < 0)
+	    sc_bytes_put(&r->request, msg->subject.data, msg->subject.len) < 0) {
+		sc_bytes_clear(&r->request); /* half of it is none */
 		return sc_err_nomem(err, "cannot keep a request");
+	}
 	return 0;
 }
 

@@ -113,6 +113,8 @@ int hub_command(struct hub *h, const char *subject, struct sc_span data, bool ke
 		struct sc_err *err);
 void hub_end(struct hub *h);                              /* the work is done: leave */
 void hub_fail(struct hub *h, const struct sc_err *err);   /* it cannot be done */
+/* An error is about this line of input. */
+void name_line(struct sc_err *err, uint64_t number);
 void hub_partial(struct hub *h, const struct sc_err *err); /* told; the run goes on, and exits with 1 */
 /* Print a line: 1 it is out, 0 `printed` tells. */
 int hub_print(struct hub *h, const struct sc_msg *msg, enum sc_msg_form form);

@@ -3,7 +3,7 @@
 
 load ../lib/common
 
-programs=(sc-capture sc-catchup sc-log sc-pub sc-seal sc-serve sc-streams sc-sub)
+programs=(sc-broker sc-capture sc-catchup sc-log sc-node sc-pub sc-seal sc-serve sc-streams sc-sub)
 
 setup() {
 	needs "${programs[@]}"
@@ -76,6 +76,7 @@ prose() {
 			prose "$page" | grep -oE 'Fl \\-[a-z\\-]+' | sed -E 's/^Fl \\-/--/; s/\\-/-/g'
 			prose "$page" | grep -oE '(^|[ (])--[a-z][a-z-]+' | tr -d ' ('
 		} | sort -u | while read -r flag; do
+			grep -qx -- "$flag" all.flags && continue
 			[[ $flag == --no-* ]] && flag=--${flag#--no-}
 			[[ $flag == --name || $flag == --unbuffered ]] && continue # sc(7) on options in general; one of jq
 			grep -qx -- "$flag" all.flags || echo "$name: $flag"
@@ -134,7 +135,9 @@ parses() {
 	for program in "${programs[@]}"; do
 		cat >"shim/$program" <<-S
 		#!/bin/bash
-		"$SC_BUILD/bin/$program" "\$@" --help >/dev/null 2>>"$PWD/refused" || echo "$program \$*" >>"$PWD/refused"
+		# what stands behind -- is no option: --help goes in front of it
+		for ((n = 1; n <= \$#; n++)); do [[ \${!n} != -- ]] || break; done
+		"$SC_BUILD/bin/$program" "\${@:1:n-1}" --help "\${@:n}" >/dev/null 2>>"$PWD/refused" || echo "$program \$*" >>"$PWD/refused"
 		echo "$program" >>"$PWD/ran"
 		[[ \$1 != source && " \$* " != *' --last '* ]] || echo 7
 		S

@@ -177,7 +177,7 @@ usage() { # WORDS ARGUMENT...
 @test "pub: what the broker refuses is named and gives status 1; the rest is sent" {
 	fake --refuse 'bad:limit:too many'
 	run -1 --separate-stderr sc-node pub < <(printf '["c","s",1]\n["bad","s",2]\n["c","s",3]\n')
-	[[ $stderr == "sc-node: "*"cannot send a message: the broker refused it: too many (limit)" ]]
+	[[ $stderr == "sc-node: "*"cannot send a message line '2': the broker refused it: too many (limit)" ]]
 	jq -se '[.[] | select(.channel == "c") | .data] == [1, 3]' broker.out
 	run -77 sc-node ctl pause --timeout 20s --url "$(fake --refuse 'system:denied:no' && echo "$SC_BROKER_URL")"
 }
@@ -465,6 +465,8 @@ usage() { # WORDS ARGUMENT...
 	stop a
 	[[ $(<a.out) == 5 && $ended -eq 143 ]]
 	run -0 sc-node node c --exit-on-eof --format data <<<'["c","s",9]'
+	run -1 --separate-stderr sc-node node --strict --exit-on-eof < <(seq 99 | jq -c '["x","s",.]'; echo x; seq 9 | jq -c '["y","s",.]')
+	[[ $stderr == "sc-node: "*"line '100'"* && $stderr != *$'\n'* ]]
 	seq 500 | jq -c '["d","s",.]' >lines
 	node b sub d --count 500 --format data
 	run -0 sc-node node --exit-on-eof --window 3 <lines
@@ -522,6 +524,25 @@ usage() { # WORDS ARGUMENT...
 	has r.err "cannot start command './nothing': No such file or directory"
 }
 
+@test "reply: bytes that are no text are bin, of a failure too; many words are cut at a letter" {
+	broker
+	node r reply rpc '*' --raw -- sh -c 'read -r x; case $x in 1) printf "\377\0" ;; 2) printf "\377" >&2; exit 1 ;;
+		3) yes é | tr -d "\n" | head -c 70001 >&2; exit 1 ;; esac'
+	run -0 sc-node request rpc a 1
+	[[ $output == '{"$bin":"/wA="}' ]]
+	run -1 --separate-stderr sc-node request rpc a 2
+	[[ $stderr == '{"exit":1,"stderr":{"$bin":"/w=="}}' ]]
+	run -1 --separate-stderr sc-node request rpc a 3
+	jq -e '.stderr | length == 32768' <<<"$stderr"
+}
+
+@test "request: a reader that takes its time gets everything" {
+	broker
+	node r reply rpc '*' -- sh -c 'head -c 400000 /dev/zero | tr "\0" x | jq -R .'
+	run -0 bash -c 'sc-node request rpc a 1 | { sleep 1; wc -c; }'
+	[[ $output -eq 400003 ]]
+}
+
 @test "reply: --raw, the environment, replies of its own are passed over, --count" {
 	broker
 	node r reply rpc '*' --raw --count 2 -- sh -c 'printf "%s %s %s" "$SC_CHANNEL" "$SC_SUBJECT" "$(cat)"'
@@ -567,4 +588,21 @@ usage() { # WORDS ARGUMENT...
 	[[ $stderr == *'(bad-args)' ]]
 	run -0 sc-node ctl stats
 	jq -e '.refused == 2' <<<"$output"
+}
+
+@test "TLS, tokens and roots against the broker" {
+	needs sc-broker
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
+		-addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout key.pem -out cert.pem 2>/dev/null
+	echo secret >tokens
+	echo wrong >other
+	ready broker sc-broker --listen 127.0.0.1:0 --no-state --token-file tokens --tls-cert cert.pem --tls-key key.pem --root /msg
+	url=wss://localhost:$port
+	run -0 sc-node pub c s 1 --url "$url/msg" --token-file tokens --ca cert.pem
+	SC_TOKEN=secret run -0 sc-node pub c s 1 --url "$url/msg/" --ca cert.pem
+	run -77 --separate-stderr sc-node pub c s 1 --url "$url/msg" --token-file other --ca cert.pem
+	[[ $stderr == *'401'* && $stderr != *wrong* ]]
+	run -77 sc-node pub c s 1 --url "$url/msg" --ca cert.pem
+	run -69 sc-node pub c s 1 --url "$url" --token-file tokens --ca cert.pem
+	run ! sc-node pub c s 1 --url "$url/msg" --token-file tokens
 }

@@ -79,7 +79,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	sc_bytes_init(&again, SIZE_MAX / 2);
 	round_trip(bytes, &text, &packed, &again);
 	sc_bytes_clear(&packed);
-	if (sc_json_scan(bytes, &value, &err) == 0 && sc_msg_json_pack(&value, &packed, &err) == 0) {
+	if (sc_json_scan(bytes, &value, &err) == 0 &&
+	    sc_msg_json_pack(&value, &packed, &err) == 0) {
 		struct sc_bytes first = packed;
 
 		sc_bytes_init(&packed, SIZE_MAX / 2);
