@@ -213,7 +213,7 @@ static int run(const void *given, char *const *operands, struct sc_err *err)
 	sc_err_set(err, SC_E_PARTIAL, "cannot make rows of all messages",
 		   "%llu of %llu were skipped", (unsigned long long)result.skipped,
 		   (unsigned long long)result.messages);
-	sc_err_field_int(err, "skipped", (int64_t)result.skipped);
+	sc_err_field_u64(err, "skipped", result.skipped);
 	return sc_err_next(err, "let the program select the messages that it is for, or keep the "
 				"others with --raw");
 }

@@ -175,7 +175,7 @@ int run_append(const void *given, char *const *operands, struct sc_err *err)
 		goto out;
 	rc = sc_intake_run(&log, &in, &result, err);
 	if (rc < 0) {
-		sc_err_field_int(err, "rows", (int64_t)result.rows);
+		sc_err_field_u64(err, "rows", result.rows);
 		goto out;
 	}
 	rc = report(&result, o);

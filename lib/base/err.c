@@ -218,6 +218,13 @@ int sc_err_field_int(struct sc_err *err, const char *name, int64_t value)
 	return add_field(err, name, digits, sc_i64_digits(digits, value));
 }
 
+int sc_err_field_u64(struct sc_err *err, const char *name, uint64_t value)
+{
+	char digits[24];
+
+	return add_field(err, name, digits, sc_u64_digits(digits, value));
+}
+
 int sc_err_field_str(struct sc_err *err, const char *name, const char *value)
 {
 	struct sc_bytes b;

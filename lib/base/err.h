@@ -84,6 +84,7 @@ int sc_err_sys(struct sc_err *err, int code, int errnum, const char *tried);
 int sc_err_on(struct sc_err *err, const char *kind, const char *name); /* object: KIND 'NAME' */
 int sc_err_next(struct sc_err *err, const char *next, ...) __attribute__((format(printf, 2, 3)));
 int sc_err_field_int(struct sc_err *err, const char *name, int64_t value);
+int sc_err_field_u64(struct sc_err *err, const char *name, uint64_t value); /* offsets, sizes */
 int sc_err_field_str(struct sc_err *err, const char *name, const char *value);
 
 /* Out of memory while TRIED. Never allocates. */

@@ -132,8 +132,8 @@ static void set_failure(const struct sc_exec *e, int status, struct sc_err *err)
 			   WEXITSTATUS(status));
 	sc_err_on(err, "command", e->command);
 	if (e->run_last) {
-		sc_err_field_int(err, "first_offset", (int64_t)e->run_first);
-		sc_err_field_int(err, "offset", (int64_t)e->run_last);
+		sc_err_field_u64(err, "first_offset", e->run_first);
+		sc_err_field_u64(err, "offset", e->run_last);
 		sc_err_next(
 			err,
 			"offsets %llu to %llu are not finished and come again at the next start",

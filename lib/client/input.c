@@ -156,7 +156,7 @@ int sc_input_line(struct sc_input *in, struct sc_span *ret_line, uint64_t *ret_n
 		sc_err_set(err, SC_E_DATA, "cannot publish", "it is longer than %zu bytes",
 			   in->line_max);
 		sc_err_on(err, "line", digits);
-		sc_err_field_int(err, "line", (int64_t)in->number + 1);
+		sc_err_field_u64(err, "line", in->number + 1);
 		return sc_err_next(err, "allow longer ones with --max-message");
 	}
 	if (!lf && !(in->ended && left)) {

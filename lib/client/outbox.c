@@ -307,9 +307,9 @@ static void put_lines(struct sc_err *err, uint64_t first, uint64_t last)
 		text[sc_u64_digits(text, first)] = '\0';
 		sc_err_on(err, "on line", text);
 	}
-	sc_err_field_int(err, "line", (int64_t)first);
+	sc_err_field_u64(err, "line", first);
 	if (first != last)
-		sc_err_field_int(err, "last_line", (int64_t)last);
+		sc_err_field_u64(err, "last_line", last);
 }
 
 /* A row was refused for good: which one, and what became of those behind it. */
@@ -556,7 +556,7 @@ int sc_outbox_lost(struct sc_outbox *b, struct sc_err *err)
 			"or not",
 			(unsigned long long)first, (unsigned long long)last);
 	put_lines(err, first, last);
-	sc_err_field_int(err, "stored_line", (int64_t)b->line);
+	sc_err_field_u64(err, "stored_line", b->line);
 	return sc_err_next(err, "see what the stream has, then publish from the next line on; "
 				"--producer spares this");
 }

@@ -346,7 +346,7 @@ static int check_epoch(struct publication *p, const struct sc_greeting *g, struc
 			   "is %llu",
 			   (unsigned long long)g->producer_epoch, (unsigned long long)p->epoch);
 		sc_err_field_str(err, "why", SC_PUBLISH_FENCED);
-		sc_err_field_int(err, "epoch", (int64_t)g->producer_epoch);
+		sc_err_field_u64(err, "epoch", g->producer_epoch);
 		return sc_err_next(err, "let that one go on, or take over with a higher --epoch");
 	}
 	p->adopted = true;
@@ -472,8 +472,8 @@ static int judge(struct publication *p, const struct sc_client_ended *ended, str
 		sc_err_set(err, SC_E_DATA, tried,
 			   "one of the lines %llu to %llu is longer than the server takes",
 			   (unsigned long long)first, (unsigned long long)last);
-		sc_err_field_int(err, "line", (int64_t)first);
-		sc_err_field_int(err, "last_line", (int64_t)last);
+		sc_err_field_u64(err, "line", first);
+		sc_err_field_u64(err, "last_line", last);
 		return sc_err_next(err, "the server's limit is its --max-message");
 	}
 	rc = sc_outbox_lost(p->box, err);
@@ -518,7 +518,7 @@ static void on_finished(void *arg, const struct sc_err *err)
 
 	p->over = true;
 	if (!p->closing && err->code) {
-		sc_err_field_int(&last, "stored_line", (int64_t)sc_outbox_line(p->box));
+		sc_err_field_u64(&last, "stored_line", sc_outbox_line(p->box));
 		note_error(p, &last);
 	}
 	p->ending = p->closing = true;

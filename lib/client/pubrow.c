@@ -72,7 +72,7 @@ static int on_line(struct sc_err *err, uint64_t line)
 
 	digits[sc_u64_digits(digits, line)] = '\0';
 	sc_err_on(err, "on line", digits);
-	return sc_err_field_int(err, "line", (int64_t)line);
+	return sc_err_field_u64(err, "line", line);
 }
 
 /* The message of a line; 1 and its offset when it is a pair. */

@@ -96,7 +96,7 @@ static int name_row(uint64_t offset, struct sc_err *err)
 	char digits[24];
 
 	digits[sc_u64_digits(digits, offset)] = 0;
-	sc_err_field_int(err, "offset", (int64_t)offset);
+	sc_err_field_u64(err, "offset", offset);
 	if (err && err->code == SC_E_DATA && !err->next[0])
 		sc_err_next(err,
 			    "let the program handle such rows (with ? or //), or leave it out");

@@ -263,8 +263,8 @@ static int note_gap(struct sc_session *s, uint64_t offset, struct sc_err *err)
 		return 0;
 	sc_err_set(err, SC_E_PROTOCOL, "cannot go on", "offset %llu came where %llu was due",
 		   (unsigned long long)offset, (unsigned long long)s->next);
-	sc_err_field_int(err, "offset", (int64_t)offset);
-	sc_err_field_int(err, "expected", (int64_t)s->next);
+	sc_err_field_u64(err, "offset", offset);
+	sc_err_field_u64(err, "expected", s->next);
 	return sc_err_next(err, "offsets may leave some out after a restore: without --contiguous "
 				"they are let pass");
 }
@@ -328,7 +328,7 @@ static enum sc_session_verdict judge_slow(struct sc_session *s, const struct sc_
 	s->slow++;
 	sc_refusal_err(refusal, "cannot keep up", err);
 	if (sc_session_resume(s))
-		sc_err_field_int(err, "resume", (int64_t)sc_session_resume(s));
+		sc_err_field_u64(err, "resume", sc_session_resume(s));
 	return s->slow >= SC_SLOW_LIMIT ? SC_VERDICT_FAIL : SC_VERDICT_AGAIN;
 }
 
@@ -447,8 +447,8 @@ static int refuse_gap(const struct sc_session *s, const struct sc_session_kept *
 		   kept->archive, (unsigned long long)s->next, (unsigned long long)next - 1);
 	sc_err_next(err, "accept the loss with --offset %llu", (unsigned long long)next);
 	sc_err_field_str(err, "why", "gap");
-	sc_err_field_int(err, "first", (int64_t)s->next);
-	sc_err_field_int(err, "last", (int64_t)next - 1);
+	sc_err_field_u64(err, "first", s->next);
+	sc_err_field_u64(err, "last", next - 1);
 	return SC_E_REFUSED;
 }
 
@@ -470,8 +470,8 @@ static int refuse_end(const struct sc_session *s, const struct sc_session_kept *
 			    "more often",
 			    (unsigned long long)r->max_replay);
 	sc_err_field_str(err, "why", "gap");
-	sc_err_field_int(err, "first", (int64_t)s->next);
-	sc_err_field_int(err, "archive_end", (int64_t)kept->next);
+	sc_err_field_u64(err, "first", s->next);
+	sc_err_field_u64(err, "archive_end", kept->next);
 	return SC_E_REFUSED;
 }
 

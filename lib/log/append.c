@@ -67,7 +67,11 @@ static int check_rows(struct sc_log *log, const struct sc_log_rows *rows, struct
 		total += rows->lens[i];
 		if (!rows->offsets)
 			continue;
-		if (rows->offsets[i] <= before || rows->offsets[i] >= UINT64_MAX - 1)
+		if (rows->offsets[i] >= UINT64_MAX - 1)
+			return refuse(log, err, "too_high",
+				      "offset %llu is above the highest that there can be, %llu",
+				      rows->offsets[i], UINT64_MAX - 2);
+		if (rows->offsets[i] <= before)
 			return refuse(log, err, "not_rising",
 				      "offset %llu does not rise above %llu", rows->offsets[i],
 				      before);
@@ -91,7 +95,7 @@ static int check_source(struct commit *c, struct sc_err *err)
 		return 0;
 	refuse(c->log, err, "source", "source offset %llu is not above %llu, which it has already",
 	       c->rows->source_offset, old);
-	sc_err_field_int(err, "source_offset", (int64_t)old);
+	sc_err_field_u64(err, "source_offset", old);
 	return SC_E_REFUSED;
 }
 
@@ -134,7 +138,7 @@ static int check_producer(struct commit *c, struct sc_producer *dup, struct sc_e
 	if (rows->producer_epoch < old.epoch) {
 		refuse(c->log, err, "fenced", "producer epoch %llu is below %llu, which took over",
 		       rows->producer_epoch, old.epoch);
-		sc_err_field_int(err, "epoch", (int64_t)old.epoch);
+		sc_err_field_u64(err, "epoch", old.epoch);
 		return SC_E_REFUSED;
 	}
 	if (rows->producer_epoch > old.epoch || rows->producer_seq == old.seq_last + 1)
@@ -146,7 +150,7 @@ static int check_producer(struct commit *c, struct sc_producer *dup, struct sc_e
 	}
 	refuse(c->log, err, "sequence", "producer sequence %llu does not follow %llu",
 	       rows->producer_seq, old.seq_last);
-	sc_err_field_int(err, "expected", (int64_t)(old.seq_last + 1));
+	sc_err_field_u64(err, "expected", old.seq_last + 1);
 	return SC_E_REFUSED;
 }
 
@@ -187,7 +191,7 @@ static int check_state(struct commit *c, struct sc_producer *dup, struct sc_err 
 		refuse(c->log, err, "if_next",
 		       "the next offset is asked to be %llu, but it is %llu", rows->if_next,
 		       c->state.next);
-		sc_err_field_int(err, "next_offset", (int64_t)c->state.next);
+		sc_err_field_u64(err, "next_offset", c->state.next);
 		return SC_E_REFUSED;
 	}
 	if (rows->producer.len) {
@@ -203,7 +207,7 @@ static int check_state(struct commit *c, struct sc_producer *dup, struct sc_err 
 	if (rows->offsets && rows->offsets[0] < c->state.next) {
 		refuse(c->log, err, "not_rising", "offset %llu is below the next one, %llu",
 		       rows->offsets[0], c->state.next);
-		sc_err_field_int(err, "next_offset", (int64_t)c->state.next);
+		sc_err_field_u64(err, "next_offset", c->state.next);
 		return SC_E_REFUSED;
 	}
 	if (c->state.next > UINT64_MAX - 2 - rows->count)

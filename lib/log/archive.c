@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "json/scan.h"
 #include "log/archive_internal.h"
+#include "log/archive_url.h"
 #include "log/log_internal.h"
 
 #define TRIED "cannot read"
@@ -75,8 +76,11 @@ int sc_archive_connect(struct sc_archive *archive, const char *url, const char *
 		       const struct sc_store_settings *settings, struct sc_err *err)
 {
 	size_t len;
-	int rc = sc_store_open(url, settings, &archive->store, err);
+	int rc = *name ? sc_archive_check_name(name, err) : 0;
 
+	if (rc < 0)
+		return rc;
+	rc = sc_store_open(url, settings, &archive->store, err);
 	if (rc < 0)
 		return rc;
 	if (*name)
@@ -370,7 +374,7 @@ static int read_list(struct sc_archive *archive, struct found *found, struct sc_
 			       sc_json_u64(&member, &numbers[n]))
 				n++;
 		}
-		if (n == 3 && numbers[0] && numbers[0] <= numbers[1])
+		if (n == 3 && numbers[0] && numbers[0] <= numbers[1] && numbers[1] < UINT64_MAX - 1)
 			rc = note(&found->segments,
 				  &(struct sc_archive_item){ .first = numbers[0],
 							     .last = numbers[1],

@@ -110,8 +110,8 @@ static int damaged(const struct sc_archive_blocks *b, const char *what, struct s
 	sc_err_next(err, "put a good copy of the file back, or read on behind it, from %llu",
 		    (unsigned long long)b->item.last + 1);
 	sc_err_field_str(err, "file", b->name);
-	sc_err_field_int(err, "position", (int64_t)b->pos);
-	sc_err_field_int(err, "last_good", (int64_t)b->last_good);
+	sc_err_field_u64(err, "position", b->pos);
+	sc_err_field_u64(err, "last_good", b->last_good);
 	return SC_E_DATA;
 }
 

@@ -52,8 +52,8 @@ static int refuse(const struct sc_archive_reader *r, bool ahead, uint64_t bound,
 	if (!ahead)
 		sc_err_next(err, "start at the earliest");
 	sc_err_field_str(err, "why", ahead ? "ahead" : "evicted");
-	sc_err_field_int(err, "offset", (int64_t)r->offset);
-	sc_err_field_int(err, ahead ? "end_offset" : "earliest", (int64_t)bound);
+	sc_err_field_u64(err, "offset", r->offset);
+	sc_err_field_u64(err, ahead ? "end_offset" : "earliest", bound);
 	return SC_E_REFUSED;
 }
 
@@ -86,7 +86,7 @@ static int missing(const struct sc_archive_reader *r, uint64_t last, uint64_t fi
 	sc_err_next(err, "put them back, or read on behind them, from %llu",
 		    (unsigned long long)first);
 	sc_err_field_str(err, "file", file);
-	sc_err_field_int(err, "last_good", (int64_t)last);
+	sc_err_field_u64(err, "last_good", last);
 	return SC_E_DATA;
 }
 
@@ -408,7 +408,7 @@ static int finish(struct sc_archive_reader *r, struct sc_err *err)
 					"offset is %llu",
 					(unsigned long long)(r->first - 1));
 			sc_archive_err(r->archive, key, err);
-			sc_err_field_int(err, "last_good", (int64_t)(r->first - 1));
+			sc_err_field_u64(err, "last_good", r->first - 1);
 		}
 	}
 	r->before_last = r->last;

@@ -207,7 +207,7 @@ int sc_archive_taken_over(struct sc_archive *archive, const struct sc_archive_ep
 	else
 		sc_err_next(err,
 			    "go on with that one; if there is none any more: sc-seal --take-over");
-	sc_err_field_int(err, "epoch", (int64_t)now->epoch);
+	sc_err_field_u64(err, "epoch", now->epoch);
 	return SC_E_NOAUTH;
 }
 

@@ -82,7 +82,7 @@ static int name_damage(const struct sc_archive_segment *s, const struct sc_archi
 	sc_err_next(err, "put a good copy of the file back, or read on behind it, from %llu",
 		    (unsigned long long)item->last + 1);
 	sc_err_field_str(err, "file", s->name);
-	sc_err_field_int(err, "last_good", (int64_t)(item->first - 1));
+	sc_err_field_u64(err, "last_good", item->first - 1);
 	return SC_E_DATA;
 }
 

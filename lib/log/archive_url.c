@@ -56,6 +56,14 @@ int sc_archive_url(const char *folder, const char *name, struct sc_bytes *url,
 	return rc;
 }
 
+int sc_archive_check_name(const char *name, struct sc_err *err)
+{
+	if (sc_place_check_key(name, err) < 0)
+		return sc_err_next(err,
+				   "an archive is named after its log: rename the log's folder");
+	return 0;
+}
+
 /* The log was opened by that path, so it is not too long. */
 static void note_path(const struct sc_log *log, char ret_path[PATH_MAX])
 {

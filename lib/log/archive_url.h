@@ -15,6 +15,9 @@
 
 #include "log/log.h"
 
+/* SC_E_USAGE: a log of that name can have no archive. */
+int sc_archive_check_name(const char *name, struct sc_err *err);
+
 /* FOLDER is the URL of the folder of archives, as sc-seal --archive takes it: URL is that of NAME's
  * archive in it, SHOWN the same without password and query. Both are emptied first. */
 int sc_archive_url(const char *folder, const char *name, struct sc_bytes *url, struct sc_bytes *shown,

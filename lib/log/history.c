@@ -255,8 +255,8 @@ static int refuse_gap(const struct sc_history *h, uint64_t first, uint64_t next,
 	sc_err_next(err, "end before them, at %llu, or begin behind them, at %llu",
 		    (unsigned long long)first - 1, (unsigned long long)next);
 	sc_err_field_str(err, "why", "gap");
-	sc_err_field_int(err, "first", (int64_t)first);
-	sc_err_field_int(err, "last", (int64_t)next - 1);
+	sc_err_field_u64(err, "first", first);
+	sc_err_field_u64(err, "last", next - 1);
 	return SC_E_REFUSED;
 }
 

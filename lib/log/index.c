@@ -146,7 +146,7 @@ static int journals_lost(const struct sc_log *log, const struct sc_state *state,
 	sc_err_next(err,
 		    "put the missing journals back, or go on without these rows: sc-log reindex %s",
 		    log->path);
-	sc_err_field_int(err, "last_good", (int64_t)(next - 1));
+	sc_err_field_u64(err, "last_good", next - 1);
 	return SC_E_DATA;
 }
 

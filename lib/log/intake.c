@@ -27,7 +27,7 @@ static int refuse_line(struct sc_intake *in, struct sc_span line, uint64_t numbe
 	if (in->o->bad_fd < 0) {
 		digits[sc_u64_digits(digits, number)] = 0;
 		sc_err_on(in->err, "on line", digits);
-		sc_err_field_int(in->err, "line", (int64_t)number);
+		sc_err_field_u64(in->err, "line", number);
 		if (!in->err->next[0])
 			sc_err_next(in->err,
 				    "mend it, or set such lines aside with --skip-bad FILE");

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "json/scan.h"
 #include "log/log_internal.h"
+#include "store/store.h"
 
 #define PATH_ROOM 80 /* what is put behind a log's path */
 #define OUT_MAX (512u << 20)
@@ -279,7 +280,9 @@ static int open_folder(struct sc_log *log, struct sc_err *err)
 						   : SC_E_IO;
 	sc_err_sys(err, code, errno, "cannot open");
 	sc_log_err(log, err);
-	if (code == SC_E_NOLOG)
+	if (code == SC_E_NOLOG && sc_store_is_url(log->path))
+		sc_err_next(err, "an archive is read by sc-catchup; give the folder of a log");
+	else if (code == SC_E_NOLOG)
 		sc_err_next(err, "make it with: sc-log create %s", log->path);
 	if (code == SC_E_NOAUTH)
 		sc_err_next(err, "the folder needs the rights to read and enter for this user");

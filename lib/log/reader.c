@@ -42,8 +42,8 @@ static int refuse(const struct sc_reader *reader, const char *why, uint64_t boun
 	else
 		sc_err_next(err, "start at the earliest, or read the archive");
 	sc_err_field_str(err, "why", why);
-	sc_err_field_int(err, "offset", (int64_t)reader->offset);
-	sc_err_field_int(err, bound_name, (int64_t)bound);
+	sc_err_field_u64(err, "offset", reader->offset);
+	sc_err_field_u64(err, bound_name, bound);
 	return SC_E_REFUSED;
 }
 

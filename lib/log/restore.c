@@ -49,7 +49,7 @@ int sc_restore_hole(struct sc_restore *r, uint64_t offset, uint64_t next, struct
 	sc_log_err(&r->log, err);
 	sc_err_next(err, "put the objects back, or take what is whole: --partial");
 	sc_err_field_str(err, "file", r->archive.url);
-	sc_err_field_int(err, "last_good", (int64_t)(offset - 1));
+	sc_err_field_u64(err, "last_good", offset - 1);
 	return SC_E_DATA;
 }
 
@@ -405,7 +405,7 @@ static int download(struct sc_restore *r, const struct sc_archive_item *item,
 	if (fd < 0)
 		return open_failed(temporary, err);
 	sc_archive_key(&r->archive, item->first, item->last, key);
-	rc = sc_store_copy(r->archive.store, key, fd, NULL, err);
+	rc = sc_store_copy(r->archive.store, key, fd, temporary, NULL, err);
 	if (rc == 0 && sc_sys_fsync(fd) < 0)
 		rc = open_failed(temporary, err);
 	if (rc == 0) {

@@ -96,7 +96,7 @@ static int wrong(struct build *b, const char *object, const char *what)
 	sc_err_on(b->err, "file", object);
 	sc_err_next(b->err, "put a good copy of the file back, or take what is whole: --partial");
 	sc_err_field_str(b->err, "file", object);
-	sc_err_field_int(b->err, "last_good", (int64_t)b->s->last);
+	sc_err_field_u64(b->err, "last_good", b->s->last);
 	return SC_E_DATA;
 }
 

@@ -31,7 +31,8 @@ bool sc_segment_name_parse(const char *name, uint64_t *ret_first, uint64_t *ret_
 	uint64_t first, last;
 
 	if (strlen(name) != SC_SEGMENT_NAME - 1 || !sc_u64_parse(sc_span(name, 20), &first) ||
-	    !sc_u64_parse(sc_span(name + 21, 20), &last) || first == 0 || last < first)
+	    !sc_u64_parse(sc_span(name + 21, 20), &last) || first == 0 || last < first ||
+	    last >= UINT64_MAX - 1)
 		return false;
 	sc_segment_name(first, last, again);
 	if (strcmp(name, again) != 0)
@@ -82,8 +83,8 @@ int sc_segment_damaged(const struct sc_segment *s, uint64_t position, uint64_t l
 	sc_err_on(err, "file", s->source.name);
 	sc_err_next(err, "put a good copy of the file back");
 	sc_err_field_str(err, "file", s->source.name);
-	sc_err_field_int(err, "position", (int64_t)position);
-	sc_err_field_int(err, "last_good", (int64_t)last_good);
+	sc_err_field_u64(err, "position", position);
+	sc_err_field_u64(err, "last_good", last_good);
 	return SC_E_DATA;
 }
 

@@ -218,7 +218,7 @@ int sc_tier_missing(const struct sc_log *log, uint64_t first, uint64_t last, str
 	sc_err_next(err, "put it back, or give its rows up: sc-log trim %s --before %llu",
 		    log->path, (unsigned long long)(last + 1));
 	sc_err_field_str(err, "file", path);
-	sc_err_field_int(err, "last_good", (int64_t)(first - 1));
+	sc_err_field_u64(err, "last_good", first - 1);
 	return SC_E_DATA;
 }
 

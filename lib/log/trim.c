@@ -81,8 +81,8 @@ static int refuse_ahead(const struct sc_log *log, uint64_t before, uint64_t next
 	sc_log_err(log, err);
 	sc_err_next(err, "give an offset up to that one");
 	sc_err_field_str(err, "why", "ahead");
-	sc_err_field_int(err, "offset", (int64_t)before);
-	sc_err_field_int(err, "end_offset", (int64_t)next);
+	sc_err_field_u64(err, "offset", before);
+	sc_err_field_u64(err, "end_offset", next);
 	return SC_E_REFUSED;
 }
 

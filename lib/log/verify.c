@@ -45,8 +45,8 @@ static int damaged(struct verify *v, const char *what)
 	sc_err_next(v->err,
 		    "put a good copy of the file back, or give up its rows with sc-log trim");
 	sc_err_field_str(v->err, "file", path);
-	sc_err_field_int(v->err, "position", (int64_t)v->at);
-	sc_err_field_int(v->err, "last_good", (int64_t)last_good);
+	sc_err_field_u64(v->err, "position", v->at);
+	sc_err_field_u64(v->err, "last_good", last_good);
 	return SC_E_DATA;
 }
 
@@ -189,7 +189,7 @@ static int segment_damaged(struct verify *v, const struct sc_tier *tier, const c
 		    "put a good copy of the file back, or give up its rows with sc-log trim");
 	sc_err_field_str(v->err, "file", tier->path);
 	sc_err_field_int(v->err, "position", 0);
-	sc_err_field_int(v->err, "last_good", (int64_t)last_good);
+	sc_err_field_u64(v->err, "last_good", last_good);
 	return SC_E_DATA;
 }
 

@@ -105,7 +105,7 @@ int sc_walk_damage(const struct sc_log *log, uint64_t journal, uint64_t pos, uin
 	sc_err_on(err, "journal", path);
 	sc_err_next(err, "put a good copy of the file back, or give up its rows with sc-log trim");
 	sc_err_field_str(err, "file", path);
-	sc_err_field_int(err, "position", (int64_t)pos);
-	sc_err_field_int(err, "last_good", (int64_t)last_good);
+	sc_err_field_u64(err, "position", pos);
+	sc_err_field_u64(err, "last_good", last_good);
 	return SC_E_DATA;
 }

@@ -124,7 +124,7 @@ static int fail_size(struct sc_frame_reader *r, struct sc_err *err)
 	r->close_code = 1009;
 	sc_err_set(err, SC_E_PROTOCOL, "cannot read a message of", "it is larger than %zu bytes",
 		   r->whole.max);
-	sc_err_field_int(err, "max_message", (int64_t)r->whole.max);
+	sc_err_field_u64(err, "max_message", r->whole.max);
 	sc_err_next(err, "raise the limit with --max-message");
 	return SC_E_PROTOCOL;
 }

@@ -126,7 +126,7 @@ static int run(struct sc_inflate *in, uint16_t *code, struct sc_err *err)
 			*code = 1009;
 			sc_err_set(err, SC_E_PROTOCOL, "cannot inflate a message of",
 				   "it is larger than %zu bytes", in->out.max - 1);
-			sc_err_field_int(err, "max_message", (int64_t)in->out.max - 1);
+			sc_err_field_u64(err, "max_message", in->out.max - 1);
 			sc_err_next(err, "raise the limit with --max-message");
 			return SC_E_PROTOCOL;
 		}

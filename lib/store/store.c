@@ -295,17 +295,25 @@ static int in_pieces(struct sc_store *store, const char *key,
 	return rc;
 }
 
+struct copy_to {
+	int fd;
+	const char *path;
+};
+
 static int take_to_fd(void *arg, const char *data, size_t len, struct sc_err *err)
 {
-	return sc_write_all(*(int *)arg, data, len, "to copy to", err);
+	const struct copy_to *to = arg;
+
+	return sc_write_all(to->fd, data, len, to->path, err);
 }
 
-int sc_store_copy(struct sc_store *store, const char *key, int fd, struct sc_store_info *ret_info,
-		  struct sc_err *err)
+int sc_store_copy(struct sc_store *store, const char *key, int fd, const char *path,
+		  struct sc_store_info *ret_info, struct sc_err *err)
 {
 	NEED_ERR(err);
+	struct copy_to to = { fd, path };
 	struct sc_store_info info;
-	int rc = in_pieces(store, key, take_to_fd, &fd, &info, err);
+	int rc = in_pieces(store, key, take_to_fd, &to, &info, err);
 
 	if (rc == 0 && ret_info)
 		*ret_info = info;

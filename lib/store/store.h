@@ -104,8 +104,9 @@ int sc_store_range(struct sc_store *store, const char *key, const char *etag, ui
 /* The last LEN bytes, or all when there are fewer; info tells the size. One request. */
 int sc_store_tail(struct sc_store *store, const char *key, size_t len, void *ret_data, size_t *ret_len,
 		  struct sc_store_info *ret_info, struct sc_err *err);
-/* The whole object to the end of what was written to FD, in pieces. Not synced. */
-int sc_store_copy(struct sc_store *store, const char *key, int fd, struct sc_store_info *ret_info,
+/* The whole object to the end of what was written to FD, in pieces. Not synced. PATH is FD's, for
+ * messages. */
+int sc_store_copy(struct sc_store *store, const char *key, int fd, const char *path, struct sc_store_info *ret_info,
 		struct sc_err *err);
 /* The object is there and holds exactly these bytes, by the place's own checksum or by reading
  * them; SC_E_DATA if not. */

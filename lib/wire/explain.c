@@ -18,7 +18,7 @@ static void field(struct sc_err *err, const struct sc_refusal *r, unsigned bit, 
 		  uint64_t value)
 {
 	if ((r->has & bit) && value <= INT64_MAX)
-		sc_err_field_int(err, name, (int64_t)value);
+		sc_err_field_u64(err, name, value);
 }
 
 static int explain_why(const struct sc_refusal *r, const char *tried, struct sc_err *err)

@@ -475,3 +475,22 @@ make_both() {
 	rm -r "$place"
 	[[ $status -eq 0 && -z $left ]]
 }
+
+@test "numbers at the limits of 64 bits: told as they are; a foreign file with such a name hides nothing" {
+	make_log 300
+	for place in t "$shelf/t"; do
+		run -79 --separate-stderr sc-catchup "$place" --from 18446744073709551615 --json
+		[[ $stderr == *'"offset":18446744073709551615,'* ]]
+	done
+	sc-catchup t >all
+	for last in 18446744073709551614 18446744073709551615; do
+		: >"shelf/t/sealed/00000000000000000001-$last.ndjson.zst"
+		: >"shelf/t/sealed/$last-$last.ndjson.zst"
+		sc-catchup "$shelf/t" >got
+		same all got
+		rm shelf/t/sealed/*"-$last.ndjson.zst"
+	done
+	sc-log create m
+	run -79 --separate-stderr sc-log append m --mirror <<<'[18446744073709551614,1]'
+	[[ $stderr == *'18446744073709551614 is above the highest that there can be, 18446744073709551613'* ]]
+}

@@ -304,3 +304,30 @@ shipped() { find shelf -name '*.blocks' | wc -l; }
 	[[ $stderr == *'URL/NAME'*'NAME is the last part of LOG'* ]]
 	[[ ! -e new ]]
 }
+
+@test "restore: a full disk is named with the file, and it goes on when there is space" {
+	[[ $(id -u) == 0 ]] || skip "needs root for a small file system"
+	make_log t 2000
+	head -c 3000000 /dev/urandom | base64 -w 200 | sed 's/.*/"&"/' | sc-log append --quiet t
+	sc-seal t --force --archive "$shelf"
+	mkdir small
+	mount -t tmpfs -o size=1m tmpfs small 2>/dev/null || skip "cannot mount"
+	run --separate-stderr sc-log restore small/t --archive "$shelf"
+	if [[ $status != 74 || $stderr != *small/t/*'No space left'* ]]; then umount -l small; false; fi
+	mount -o remount,size=64m small
+	sc-log restore small/t --archive "$shelf"
+	same <(sc-log read t) <(sc-log read small/t)
+	umount small
+}
+
+@test "a log whose name can be no archive's, an archive where a log is wanted: what to do" {
+	mkdir sub
+	for name in .hidden $'tab\there'; do
+		sc-log create "sub/$name"
+		fill "sub/$name" 1 10
+		run -64 --separate-stderr sc-seal "sub/$name" --force --archive "$shelf"
+		[[ $stderr == *"rename the log's folder"* ]]
+	done
+	run -66 --separate-stderr sc-log verify "$shelf/t"
+	[[ $stderr == *sc-catchup* && $stderr != *create* ]]
+}

@@ -110,7 +110,7 @@ static int copy(struct sc_store *s, char **args, struct sc_err *err)
 {
 	int fd = open(args[1], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), rc;
 
-	rc = sc_store_copy(s, args[0], fd, NULL, err);
+	rc = sc_store_copy(s, args[0], fd, args[1], NULL, err);
 	close(fd);
 	return rc;
 }

@@ -35,7 +35,7 @@ TEST(shipped_and_read)
 	CHECK_OK(grow(log_path, 1, 160, 7), &err);
 	CHECK_OK(work_on(log_path, &ship_only), &err);
 	CHECK_INT(objects("journal"), 2); /* a piece for each journal */
-	check_reads(160); /* also before the first push */
+	check_reads(160);                 /* also before the first push */
 	CHECK_OK(work_on(log_path, &push_ship), &err);
 	check_reads(160);
 	CHECK_OK(grow(log_path, 161, 340, 7), &err);
