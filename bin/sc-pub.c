@@ -5,6 +5,8 @@
 #include "base/file.h"
 #include "base/program.h"
 #include "base/say.h"
+#include "client/dspub.h"
+#include "client/dssub.h"
 #include "client/outbox.h"
 #include "client/publication.h"
 #include "net/opts.h"
@@ -13,9 +15,9 @@
 struct opts {
 	struct sc_common common;
 	struct sc_net_opts net;
-	const char *producer;
+	const char *producer, *create, *state;
 	uint64_t epoch;
-	bool has_epoch, ask, again, pairs, bare, numbered, wrap;
+	bool has_epoch, ask, again, pairs, bare, numbered, wrap, close;
 	int64_t window, batch;
 	int events;
 };
@@ -92,6 +94,23 @@ static const struct sc_opt options[] = {
 	  .kind = SC_OPT_FLAG,
 	  .into = INTO(common.quiet),
 	  .help = "print no lines, and say only errors" },
+	SC_OPT_GROUP("Durable Streams servers (http://HOST:PORT/v1/stream/NAME)"),
+	{ .name = "create",
+	  .kind = SC_OPT_TEXT,
+	  .arg = "TYPE",
+	  .into = INTO(create),
+	  .help = "make the stream if it is not there, with this content type, as "
+		  "application/json" },
+	{ .name = "close",
+	  .kind = SC_OPT_FLAG,
+	  .into = INTO(close),
+	  .help = "close the stream for good when all is stored" },
+	{ .name = "state",
+	  .kind = SC_OPT_FILE,
+	  .arg = "FILE",
+	  .into = INTO(state),
+	  .help = "keep in FILE what the producer has published, so that it is exactly once over "
+		  "restarts" },
 	SC_OPT_GROUP("The connection"),
 	SC_NET_OPTIONS(struct opts, net),
 	{ .name = NULL },
@@ -156,6 +175,57 @@ static int print_last(const struct sc_publication_result *r, struct sc_err *err)
 	return sc_write_all(STDOUT_FILENO, line, len, "standard output", err);
 }
 
+/* A header's value, as it will be sent. */
+static bool clean(const char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			return false;
+	return true;
+}
+
+static int check_ds(const struct opts *o, bool ds, struct sc_err *err)
+{
+	if (!ds && (o->create || o->close || o->state))
+		return clash(err,
+			     o->create  ? "cannot use --create"
+			     : o->close ? "cannot use --close"
+					: "cannot use --state",
+			     "it is for Durable Streams servers",
+			     "leave it out, or give a URL such as http://HOST:PORT/v1/stream/NAME");
+	if (!ds)
+		return 0;
+	if (o->state && !o->producer)
+		return clash(err, "cannot use --state", "it is about a producer",
+			     "name one with --producer");
+	if (o->state && o->bare)
+		return clash(err, "cannot use --state",
+			     "with --bare rows have no numbers to know them by again",
+			     "use --pairs or --numbered");
+	if (o->ask && !o->state)
+		return clash(err, "cannot use --last", "a Durable Streams server does not tell it",
+			     "name the --state file");
+	if (o->producer && !clean(o->producer))
+		return clash(err, "cannot use --producer", "its name holds a control character",
+			     "give it a plain name");
+	if (o->create && (!*o->create || !clean(o->create)))
+		return clash(err, "cannot use --create", "that is no content type",
+			     "give one such as application/json");
+	return 0;
+}
+
+static int run_ds(const struct opts *o, const struct sc_publication_options *p,
+		  struct sc_publication_result *result, struct sc_err *err)
+{
+	struct sc_dspub_options d = {
+		.common = p, .create = o->create, .close = o->close, .state = o->state
+	};
+
+	if (o->ask)
+		return sc_dspub_last(o->state, o->producer, &result->last_number, err);
+	return sc_dspub_run(&d, result, err);
+}
+
 static int run(const void *given, char *const *operands, struct sc_err *err)
 {
 	const struct opts *o = given;
@@ -173,13 +243,18 @@ static int run(const void *given, char *const *operands, struct sc_err *err)
 		.out_fd = o->common.quiet || o->ask ? -1 : STDOUT_FILENO,
 		.events = { .fd = o->events, .say = sc_say_fields },
 	};
+	bool ds = sc_dssub_is_url(operands[0]);
 	int rc = check(o, err);
 
+	if (rc == 0)
+		rc = check_ds(o, ds, err);
 	if (rc < 0)
 		return rc;
+	if (ds)
+		p.rows.any = true;
 	sc_net_opts_fill(&o->net, &p.connection);
 	p.connection.url = operands[0];
-	rc = sc_publication_run(&p, &result, err);
+	rc = ds ? run_ds(o, &p, &result, err) : sc_publication_run(&p, &result, err);
 	if (!o->ask)
 		report(&result);
 	if (rc < 0)
@@ -197,6 +272,9 @@ static const struct sc_example examples[] = {
 	  "copy ws://b:8765/trades" },
 	{ "publish a file that is given whole again after a crash",
 	  "sc-pub --producer load-7 --numbered ws://127.0.0.1:8765/trades <rows.ndjson" },
+	{ "the same to a Durable Streams server, made if it is not there",
+	  "sc-pub --create application/json -P load-7 --numbered --state load-7.state "
+	  "http://127.0.0.1:4437/v1/stream/trades <rows.ndjson" },
 	{ "publish what a feed sends, over lost connections, each row once",
 	  "sc-capture wss://feed.example/ | sc-pub -q --producer feed --bare "
 	  "ws://127.0.0.1:8765/trades" },

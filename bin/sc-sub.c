@@ -3,6 +3,7 @@
 
 #include "base/program.h"
 #include "base/say.h"
+#include "client/dssub.h"
 #include "client/subscription.h"
 #include "net/opts.h"
 
@@ -16,7 +17,11 @@ struct opts {
 	bool payload, until_end, contiguous, catch_up;
 	int64_t exec_rows, count, idle_ms, rounds;
 	int ack_fd, events;
+	int live;
+	const char *at;
 };
+
+static const char *const lives[] = { [SC_DS_LONG_POLL] = "long-poll", [SC_DS_SSE] = "sse", NULL };
 
 static const struct sc_opt options[] = {
 	SC_OPT_GROUP("Where to begin"),
@@ -35,6 +40,11 @@ static const struct sc_opt options[] = {
 	  .into = offsetof(struct opts, after),
 	  .seen = offsetof(struct opts, has_after),
 	  .help = "begin with the offset after N" },
+	{ .name = "at",
+	  .kind = SC_OPT_TEXT,
+	  .arg = "OFFSET",
+	  .into = offsetof(struct opts, at),
+	  .help = "begin at this offset of a Durable Streams server, as it was told" },
 	{ .name = "cursor",
 	  .letter = 'c',
 	  .kind = SC_OPT_FILE,
@@ -138,6 +148,12 @@ static const struct sc_opt options[] = {
 	  .special = "none",
 	  .help = "stop when no row came for this long" },
 	SC_OPT_GROUP("The connection"),
+	{ .name = "live",
+	  .kind = SC_OPT_CHOICE,
+	  .into = offsetof(struct opts, live),
+	  .choices = lives,
+	  .standard = "long-poll",
+	  .help = "how a Durable Streams server is asked for what comes next" },
 	SC_NET_OPTIONS(struct opts, net),
 	{ .name = NULL },
 };
@@ -196,6 +212,50 @@ static void fill(const struct opts *o, const char *url, const struct sc_store_se
 	s->connection.url = url;
 }
 
+/* What has no meaning for a server that does not number rows. */
+static int check_ds(const struct opts *o, struct sc_err *err)
+{
+	static const char next[] = "leave it out";
+
+	if (o->has_to)
+		return clash(err, "cannot use --to", "a Durable Streams server numbers no rows",
+			     "use --count or --until-end");
+	if (o->contiguous || o->catch_up)
+		return clash(err,
+			     o->contiguous ? "cannot use --contiguous" : "cannot use --catch-up",
+			     "a Durable Streams server numbers no rows and has no archive", next);
+	if (o->has_offset && o->offset)
+		return clash(
+			err, "cannot use --offset",
+			"a Durable Streams server begins behind a message, not with one",
+			"use --after with the offset of a line, or --at with one of the server's");
+	if (o->at && (o->has_offset || o->has_after))
+		return clash(err, "cannot use --at", "another option says where to begin already",
+			     "leave one of them out");
+	if (o->at && !sc_ds_offset_valid(sc_span_str(o->at)))
+		return clash(err, "cannot use --at",
+			     "that is no offset of a Durable Streams server",
+			     "give it as the server told it");
+	return 0;
+}
+
+static int run_ds(const struct opts *o, const struct sc_subscription_options *s,
+		  struct sc_subscription_result *result, struct sc_err *err)
+{
+	char after[SC_DS_POSITION_TEXT];
+	struct sc_dssub_options d = { .common = s, .live = (enum sc_ds_live)o->live };
+	int rc = check_ds(o, err);
+
+	if (rc < 0)
+		return rc;
+	d.offset = o->at ? o->at : o->has_offset ? "-1" : NULL;
+	if (o->has_after) {
+		sc_ds_position_text(o->after, after);
+		d.offset = after;
+	}
+	return sc_dssub_run(&d, result, err);
+}
+
 static int run(const void *given, char *const *operands, struct sc_err *err)
 {
 	const struct opts *o = given;
@@ -207,7 +267,13 @@ static int run(const void *given, char *const *operands, struct sc_err *err)
 	if (rc < 0)
 		return rc;
 	fill(o, operands[0], &store, &s);
-	rc = sc_subscription_run(&s, &result, err);
+	if (sc_dssub_is_url(operands[0]))
+		rc = run_ds(o, &s, &result, err);
+	else if (o->at)
+		rc = clash(err, "cannot use --at", "it is for Durable Streams servers",
+			   "use --offset or --after");
+	else
+		rc = sc_subscription_run(&s, &result, err);
 	sc_say(SC_INFO, "%llu rows, %llu lines, last offset %llu, next %llu",
 	       (unsigned long long)result.rows, (unsigned long long)result.lines,
 	       (unsigned long long)result.last, (unsigned long long)result.resume);
@@ -226,6 +292,8 @@ static const struct sc_example examples[] = {
 	  "sc-sub ws://127.0.0.1:8765/trades --cursor c --exec ./work.sh" },
 	{ "go on after a week, with the rows that the server has no more out of its archive",
 	  "sc-sub ws://host:8765/trades --cursor c --catch-up --archive s3://bucket/prod" },
+	{ "follow a stream of a Durable Streams server, resuming after a restart",
+	  "sc-sub http://127.0.0.1:4437/v1/stream/chat/1 --cursor .chat" },
 	{ "keep an exact copy of a stream in a log of one's own, resuming from that log",
 	  "sc-sub --after \"$(sc-log source copy trades)\" ws://host:8765/trades | "
 	  "sc-log append --source trades --mirror --quiet copy" },

@@ -23,8 +23,9 @@ struct sc_cursor {
 	bool has_value;
 	uint64_t value; /* the highest offered or read */
 	bool has_saved;
-	uint64_t saved;   /* in the file */
-	int64_t saved_us; /* monotonic; 0 = never */
+	uint64_t saved;            /* in the file */
+	int64_t saved_us;          /* monotonic; 0 = never */
+	char text[SC_CURSOR_TEXT]; /* what the file held, or was moved to, as a text */
 };
 
 /* As the original reads it: blanks around, a sign, leading zeros and single underscores between
@@ -64,6 +65,18 @@ static void read_value(struct sc_cursor *c)
 	if (rc == 0 && b.len > 0 && parse(b.data, b.len, &c->value)) {
 		c->has_value = c->has_saved = true;
 		c->saved = c->value;
+	}
+	if (rc == 0) {
+		size_t from = 0, to = b.len;
+
+		while (to > from && strchr(" \t\r\n", b.data[to - 1]) && b.data[to - 1])
+			to--;
+		while (from < to && strchr(" \t\r\n", b.data[from]) && b.data[from])
+			from++;
+		if (to - from < sizeof(c->text) &&
+		    (from == to || !memchr(b.data + from, 0, to - from)))
+			snprintf(c->text, sizeof(c->text), "%.*s", (int)(to - from),
+				 b.data ? b.data + from : "");
 	}
 	c->unusable = rc != SC_E_NOLOG && b.len > 0 && !c->has_value;
 	sc_bytes_done(&b);
@@ -173,6 +186,24 @@ bool sc_cursor_unusable(const struct sc_cursor *c)
 bool sc_cursor_behind(const struct sc_cursor *c)
 {
 	return c->has_value && (!c->has_saved || c->saved < c->value);
+}
+
+const char *sc_cursor_text(const struct sc_cursor *c)
+{
+	return c->text;
+}
+
+int sc_cursor_move_text(struct sc_cursor *c, const char *text, struct sc_err *err)
+{
+	size_t len = strlen(text);
+	int rc;
+
+	if (len >= sizeof(c->text) || !strcmp(c->text, text))
+		return 0;
+	rc = sc_replace_file(c->path, text, len, 0666, true, err);
+	if (rc == 0)
+		memcpy(c->text, text, len + 1);
+	return rc;
 }
 
 int sc_cursor_move(struct sc_cursor *c, uint64_t offset, bool now, struct sc_err *err)

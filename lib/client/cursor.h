@@ -32,6 +32,11 @@ bool sc_cursor_unusable(const struct sc_cursor *cursor);
 /* Offer an offset: written if it is higher than any before and (NOW or a second has passed since
  * the last write). */
 int sc_cursor_move(struct sc_cursor *cursor, uint64_t offset, bool now, struct sc_err *err);
+/* The same for offsets that are texts: of servers whose offsets mean nothing to us. "" when
+ * there is none. Not to be mixed with the numbers above. */
+#define SC_CURSOR_TEXT 256
+const char *sc_cursor_text(const struct sc_cursor *cursor);
+int sc_cursor_move_text(struct sc_cursor *cursor, const char *text, struct sc_err *err);
 /* An offset was offered that is not written yet: call sc_cursor_move again within a second. */
 bool sc_cursor_behind(const struct sc_cursor *cursor);
 

@@ -53,6 +53,7 @@ struct sc_client_options {
 	bool insecure;                   /* take any certificate (a warning tells) */
 	const char *proxy;               /* NULL: as the environment says; "": none */
 	bool compress;                   /* offer permessage-deflate */
+	bool raw;                        /* no WebSocket, see sc_client_head */
 	int64_t connect_ms;              /* look-up, connect, proxy, TLS, together */
 	int64_t upgrade_ms;              /* request to answer */
 	int64_t ping_ms, pong_ms;        /* send one this often; give up when nothing at all came this long after one */
@@ -152,6 +153,16 @@ void sc_client_proved(struct sc_client *client);
 
 /* When the connection at hand ends, the next try comes no sooner than this. */
 void sc_client_hold_off(struct sc_client *client, int64_t least_ms);
+/*
+ * With `raw` a connection is opened when it is connected, through proxy and TLS; a message is the
+ * bytes of one read, in order, sc_client_send sends bytes as they are, a close just ends it, and
+ * there are no pings. So HTTP is spoken, with net/httpanswer.h.
+ *
+ * This appends the head of a request, without the empty line: the user's headers, the token or
+ * password, and LINES, each with its CR LF.
+ */
+int sc_client_head(struct sc_client *client, const char *method, struct sc_span target, struct sc_span lines,
+		   struct sc_bytes *out, struct sc_err *err);
 
 /* The policy, by itself: the wait after that many failures in a row (1, 2, ...), with RANDOM any
  * 64-bit number. */

@@ -62,6 +62,10 @@ static void drain(struct sc_link *l)
 static void fault(struct sc_link *l, uint16_t code, const struct sc_err *err)
 {
 	sc_link_cause(l, err);
+	if (l->client->o.raw) {
+		sc_link_over(l);
+		return;
+	}
 	if (!l->close_sent &&
 	    sc_frame_put_close(&l->out, true, code, sc_span_str(err->reason)) == 0)
 		l->close_sent = true;
@@ -277,6 +281,20 @@ static void got_frame(struct sc_link *l, const struct sc_frame *f)
 	}
 }
 
+/* Not a WebSocket: what was read is told as it is. */
+static void got_bytes(struct sc_link *l)
+{
+	struct sc_client_message m = { sc_span(l->in + l->in_at, l->in_len - l->in_at), true,
+				       l->wall_us };
+	struct sc_err err;
+
+	l->in_at = l->in_len;
+	l->messages++;
+	l->bytes += m.payload.len;
+	if (sc_client_take_message(l->client, &m, &err) < 0)
+		fault(l, 1011, &err);
+}
+
 /* Until the bytes are used up, or no more may be taken. */
 static void process(struct sc_link *l)
 {
@@ -295,6 +313,10 @@ static void process(struct sc_link *l)
 		}
 		if (l->state == SC_LINK_OPEN && sc_client_full(c))
 			break;
+		if (c->o.raw) {
+			got_bytes(l);
+			continue;
+		}
 		rc = sc_frame_read(&l->reader, l->in + l->in_at, l->in_len - l->in_at, &used, &f,
 				   &err);
 		l->in_at += used;
@@ -315,7 +337,8 @@ static void lost(struct sc_link *l, ssize_t n, struct sc_err *err)
 {
 	if (n == 0)
 		sc_err_set(err, SC_E_UNAVAILABLE, "lost the connection to",
-			   "the server ended it without a close frame");
+			   l->client->o.raw ? "the server ended it"
+					    : "the server ended it without a close frame");
 	sc_link_fail(l, err);
 }
 
@@ -536,8 +559,9 @@ int sc_link_send(struct sc_link *l, struct sc_span payload, bool binary, struct 
 		return sc_err_set(err, SC_E_BUSY, "cannot send a message", "%zu bytes wait already",
 				  waiting);
 	}
-	if (sc_frame_put(&l->out, binary ? SC_FRAME_BINARY : SC_FRAME_TEXT, true, false, true,
-			 payload) < 0)
+	if (l->client->o.raw ? sc_bytes_put(&l->out, payload.data, payload.len) < 0
+			     : sc_frame_put(&l->out, binary ? SC_FRAME_BINARY : SC_FRAME_TEXT, true,
+					    false, true, payload) < 0)
 		return sc_err_nomem(err, "cannot send a message");
 	if (!l->in_io) /* an answer to what was read goes out with it */
 		sc_link_watch(l);
@@ -549,7 +573,7 @@ void sc_link_close(struct sc_link *l, uint16_t code, const char *reason)
 	struct sc_err none;
 
 	sc_err_clear(&none);
-	if (l->state < SC_LINK_OPEN) {
+	if (l->state < SC_LINK_OPEN || l->client->o.raw) {
 		sc_link_fail(l, &none);
 	} else if (l->state == SC_LINK_OPEN) {
 		sc_link_cause(l, &none);

@@ -39,8 +39,13 @@ void sc_link_late(struct sc_link *l)
 
 static void begin_upgrade(struct sc_link *l)
 {
+	static const struct sc_httphead none;
 	struct sc_err err;
 
+	if (l->client->o.raw) {
+		sc_link_opened(l, &none, false, false);
+		return;
+	}
 	l->state = SC_LINK_UPGRADE;
 	if (sc_request_build(l, &l->out, &err) < 0) {
 		sc_link_fail(l, &err);

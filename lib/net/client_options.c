@@ -121,6 +121,8 @@ int sc_client_options_copy(const struct sc_client_options *from, struct sc_clien
 
 	if (rc < 0)
 		return rc;
+	if (o.raw)
+		o.ping_ms = 0;
 	o.headers = o.header_files = NULL;
 	o.header_count = o.header_file_count = 0;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {

@@ -196,32 +196,41 @@ static int put_standard(struct sc_link *l, struct sc_bytes *out, const struct gi
 	return rc;
 }
 
-int sc_request_build(struct sc_link *l, struct sc_bytes *out, struct sc_err *err)
+/* The user's lines, each judged. */
+static int put_own(struct sc_client *c, struct sc_bytes *own, struct given *g, struct sc_err *err)
 {
-	struct sc_client *c = l->client;
-	struct given g = { 0 };
-	struct sc_bytes own; /* the user's lines, first judged, then put behind Host */
-	int rc = 0, put;
+	int rc = 0;
+
+	for (size_t i = 0; i < c->o.header_count && rc == 0; i++)
+		rc = put_line(own, sc_span_str(c->o.headers[i]), "--header", g, err);
+	for (size_t i = 0; i < c->o.header_file_count && rc == 0; i++)
+		rc = put_file(own, c->o.header_files[i], g, err);
+	return rc;
+}
+
+/* Up to what is special to the request. */
+static int put_head(struct sc_link *l, const char *method, struct sc_span target,
+		    struct sc_bytes *out, struct given *g, struct sc_err *err)
+{
+	struct sc_bytes own; /* first judged, then put behind Host */
+	int rc, put;
 
 	sc_bytes_init(&own, 1 << 20);
-	for (size_t i = 0; i < c->o.header_count && rc == 0; i++)
-		rc = put_line(&own, sc_span_str(c->o.headers[i]), "--header", &g, err);
-	for (size_t i = 0; i < c->o.header_file_count && rc == 0; i++)
-		rc = put_file(&own, c->o.header_files[i], &g, err);
+	rc = put_own(l->client, &own, g, err);
 	if (rc < 0)
 		goto out;
-	put = sc_bytes_putf(out, "GET %s HTTP/1.1\r\n", l->url.target);
-	if (put == 0 && !g.host) {
+	put = sc_bytes_putf(out, "%s ", method);
+	put = put < 0 ? put : sc_bytes_put(out, target.data, target.len);
+	put = put < 0 ? put : sc_bytes_puts(out, " HTTP/1.1\r\n");
+	if (put == 0 && !g->host) {
 		put = sc_bytes_puts(out, "Host: ");
 		put = put < 0 ? put : sc_url_put_host(&l->url, out);
 		put = put < 0 ? put : sc_bytes_puts(out, "\r\n");
 	}
 	if (put == 0)
 		put = sc_bytes_put(out, own.data, own.len);
-	if (put == 0 && !g.authorization)
+	if (put == 0 && !g->authorization)
 		rc = put_authorization(l, out, err);
-	if (put == 0 && rc == 0)
-		put = put_standard(l, out, &g);
 	if (rc == 0 && put < 0)
 		rc = sc_err_nomem(err, "cannot write the request");
 out:
@@ -229,6 +238,38 @@ out:
 		explicit_bzero(own.data, own.len);
 	sc_bytes_done(&own);
 	return rc;
+}
+
+int sc_request_build(struct sc_link *l, struct sc_bytes *out, struct sc_err *err)
+{
+	struct given g = { 0 };
+	int rc = put_head(l, "GET", sc_span_str(l->url.target), out, &g, err);
+
+	if (rc == 0 && put_standard(l, out, &g) < 0)
+		rc = sc_err_nomem(err, "cannot write the request");
+	return rc;
+}
+
+int sc_client_head(struct sc_client *c, const char *method, struct sc_span target,
+		   struct sc_span lines, struct sc_bytes *out, struct sc_err *err)
+{
+	struct given g = { 0 };
+	int rc, put = 0;
+
+	if (!sc_client_is_open(c))
+		return sc_err_set(err, SC_E_UNAVAILABLE, "cannot write the request",
+				  "the connection is not open");
+	rc = put_head(c->link, method, target, out, &g, err);
+	if (rc < 0)
+		return rc;
+	if (!g.user_agent)
+		put = sc_bytes_putf(out, "User-Agent: %s\r\n",
+				    c->o.user_agent ? c->o.user_agent : "sc/" SC_VERSION);
+	if (put == 0 && c->o.origin && !g.origin)
+		put = sc_bytes_putf(out, "Origin: %s\r\n", c->o.origin);
+	if (put == 0)
+		put = sc_bytes_put(out, lines.data, lines.len);
+	return put < 0 ? sc_err_nomem(err, "cannot write the request") : 0;
 }
 
 static int refuse(struct sc_err *err, const char *reason)

@@ -1,0 +1,613 @@
+/* client/dspub.c: see client/dspub.h. */
+#include "client/dspub_internal.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "net/url.h"
+
+#define DRAIN_MS 1500   /* after a signal: how long an answer and a busy reader are waited for */
+#define ANSWER_MS 60000 /* for an answer: a loaded server's commit takes its time */
+#define STATE_MAX 4096
+
+static const char tried[] = "cannot publish";
+
+static void note_error(struct sc_dspub *p, const struct sc_err *err)
+{
+	if (p->rc < 0)
+		return;
+	p->rc = err->code;
+	p->err = *err;
+	if (!p->err.object[0] && p->place[0])
+		sc_err_on(&p->err, "to stream", p->place);
+}
+
+static void check_end(struct sc_dspub *p)
+{
+	if (!p->ending || !p->over)
+		return;
+	if (!p->sink || sc_sink_idle(p->sink))
+		sc_loop_stop(p->loop);
+	else
+		sc_timer_start(p->poll_timer, 10);
+}
+
+static void on_poll(void *arg)
+{
+	check_end(arg);
+}
+
+static void on_drain(void *arg)
+{
+	sc_loop_stop(((struct sc_dspub *)arg)->loop);
+}
+
+/* Nothing more is taken in. NOW: nor is an answer waited for. */
+void sc_dspub_begin_end(struct sc_dspub *p, bool now)
+{
+	p->ending = true;
+	sc_input_want(p->input, false);
+	if (!p->closing && (now || !p->asking)) {
+		p->closing = true;
+		sc_timer_stop(p->later_timer);
+		sc_timer_stop(p->answer_timer);
+		sc_client_close(p->client, 1000, "");
+	}
+	check_end(p);
+}
+
+void sc_dspub_give_up(struct sc_dspub *p, const struct sc_err *err)
+{
+	note_error(p, err);
+	sc_dspub_begin_end(p, true);
+}
+
+/* The state file: what a producer does next, before it does it. */
+
+static int load_state(struct sc_dspub *p, struct sc_err *err)
+{
+	struct sc_bytes text;
+	int rc;
+
+	if (!p->d->state)
+		return 0;
+	rc = sc_cursor_open(p->d->state, &p->state_lock, err); /* keeps a second process out */
+	if (rc < 0)
+		return rc;
+	sc_bytes_init(&text, STATE_MAX);
+	rc = sc_read_file(p->d->state, &text, err);
+	if (rc == SC_E_NOLOG || (rc == 0 && !text.len)) {
+		rc = 0;
+	} else if (rc == 0) {
+		rc = sc_dspost_state_parse(sc_span(text.data, text.len), p->o->producer, &p->state,
+					   err);
+		p->has_state = rc == 0;
+		if (rc < 0)
+			sc_err_on(err, "state file", p->d->state);
+	}
+	sc_bytes_done(&text);
+	return rc;
+}
+
+int sc_dspub_save_state(struct sc_dspub *p, struct sc_err *err)
+{
+	struct sc_dspost_state state;
+
+	if (!p->d->state || !p->post)
+		return 0;
+	sc_dspost_state(p->post, &state);
+	sc_bytes_clear(&p->text);
+	if (sc_dspost_state_put(&p->text, p->o->producer, &state) < 0)
+		return sc_err_nomem(err, tried);
+	return sc_replace_file(p->d->state, p->text.data, p->text.len, 0666, true, err);
+}
+
+int sc_dspub_last(const char *file, const char *producer, uint64_t *ret_number, struct sc_err *err)
+{
+	struct sc_dspost_state state = { 0 };
+	struct sc_bytes text;
+	int rc;
+
+	sc_bytes_init(&text, STATE_MAX);
+	rc = sc_read_file(file, &text, err);
+	if (rc == 0 && text.len)
+		rc = sc_dspost_state_parse(sc_span(text.data, text.len), producer, &state, err);
+	if (rc == SC_E_DATA)
+		sc_err_on(err, "state file", file);
+	sc_bytes_done(&text);
+	if (rc < 0 && rc != SC_E_NOLOG)
+		return rc;
+	*ret_number = state.after;
+	return 0;
+}
+
+/* A producer of the first run, or one that takes over, needs an epoch above all before: time is. */
+static int choose_epoch(struct sc_dspub *p, struct sc_err *err)
+{
+	if (!p->o->producer)
+		return 0;
+	if (!p->o->has_epoch && p->has_state)
+		return 0;
+	if (p->has_state && p->o->epoch != p->state.epoch && p->state.last > p->state.after) {
+		sc_err_set(err, SC_E_CONFIG, "cannot use --epoch",
+			   "rows %llu to %llu are on their way under epoch %llu",
+			   (unsigned long long)p->state.after + 1,
+			   (unsigned long long)p->state.last, (unsigned long long)p->state.epoch);
+		return sc_err_next(err, "run once without --epoch");
+	}
+	if (p->o->has_epoch && p->has_state && p->o->epoch == p->state.epoch)
+		return 0;
+	p->state.epoch = p->o->has_epoch ? p->o->epoch : (uint64_t)(sc_wall_us() / 1000);
+	p->state.seq = 0;
+	return 0;
+}
+
+int sc_dspub_make_post(struct sc_dspub *p, bool json, struct sc_err *err)
+{
+	struct sc_dspost_options o = { .batch = p->o->batch, .json = json, .state = p->state };
+
+	if (p->post)
+		return 0;
+	if (p->o->producer)
+		sc_pubrow_stored(p->rows, p->state.after);
+	return sc_dspost_new(&o, &p->post, err);
+}
+
+/* Requests. */
+
+static void put_producer(struct sc_dspub *p)
+{
+	struct sc_dspost_state state;
+
+	if (!p->o->producer)
+		return;
+	sc_dspost_state(p->post, &state);
+	sc_bytes_putf(&p->fields,
+		      "Producer-Id: %s\r\nProducer-Epoch: %llu\r\nProducer-Seq: %llu\r\n",
+		      p->o->producer, (unsigned long long)state.epoch,
+		      (unsigned long long)state.seq);
+}
+
+/* What each step says: its method, its header lines, its body. */
+static const char *method_of(struct sc_dspub *p, struct sc_span *ret_body)
+{
+	*ret_body = sc_span("", 0);
+	sc_bytes_clear(&p->fields);
+	switch (p->step) {
+	case STEP_CREATE:
+		sc_bytes_putf(&p->fields, "Content-Type: %s\r\n", p->d->create);
+		break;
+	case STEP_LOOK:
+		sc_bytes_puts(&p->fields, "\r\n");
+		return "HEAD";
+	case STEP_POST:
+		*ret_body = sc_dspost_body(p->post);
+		sc_bytes_putf(&p->fields, "Content-Type: %s\r\n", sc_bytes_str(&p->type));
+		put_producer(p);
+		break;
+	case STEP_CLOSE:
+		sc_bytes_puts(&p->fields, "Stream-Closed: true\r\n");
+		put_producer(p);
+		break;
+	}
+	sc_bytes_putf(&p->fields, "Content-Length: %zu\r\n\r\n", ret_body->len);
+	return p->step == STEP_CREATE ? "PUT" : "POST";
+}
+
+static void ask(struct sc_dspub *p)
+{
+	struct sc_span body;
+	const char *method;
+	struct sc_err err;
+	int rc;
+
+	if (p->asking || p->closing || !sc_client_is_open(p->client) ||
+	    sc_timer_runs(p->later_timer))
+		return;
+	method = method_of(p, &body);
+	sc_bytes_clear(&p->request);
+	rc = sc_client_head(p->client, method, sc_span(p->target.data, p->target.len),
+			    sc_span(p->fields.data, p->fields.len), &p->request, &err);
+	if (rc == 0 && sc_bytes_put(&p->request, body.data, body.len) < 0)
+		rc = sc_err_nomem(&err, tried);
+	if (rc == 0)
+		rc = sc_client_send(p->client, sc_span(p->request.data, p->request.len), true,
+				    &err);
+	if (rc < 0) {
+		sc_dspub_give_up(p, &err);
+		return;
+	}
+	sc_httpanswer_begin(&p->answer, p->step == STEP_LOOK);
+	p->words_len = 0;
+	p->asking = true;
+	p->headed = false;
+	sc_timer_start(p->answer_timer, ANSWER_MS);
+}
+
+static void on_late(void *arg)
+{
+	struct sc_dspub *p = arg;
+
+	sc_events_warning(p->events, "the server did not answer in time");
+	sc_client_reconnect(p->client);
+}
+
+static void on_later(void *arg)
+{
+	ask(arg);
+}
+
+/* Input. */
+
+static void take_lines(struct sc_dspub *p)
+{
+	struct sc_span line, row;
+	uint64_t number, of_line;
+	struct sc_err err;
+	int rc;
+
+	while (!p->ending && !sc_dspost_full(p->post) && (!p->sink || !sc_sink_full(p->sink))) {
+		rc = sc_input_line(p->input, &line, &of_line, &err);
+		if (rc == 0)
+			break;
+		if (rc == 1) {
+			p->result.lines++;
+			rc = sc_pubrow_take(p->rows, line, of_line, &row, &number, &err);
+		}
+		if (rc == 1)
+			rc = sc_dspost_put(p->post, row, of_line, number, &err);
+		else if (rc == 2)
+			p->result.skipped++;
+		if (rc < 0) { /* what stands before it is published */
+			note_error(p, &err);
+			p->input_failed = true;
+			sc_input_want(p->input, false);
+			return;
+		}
+	}
+	sc_input_want(p->input, !p->ending && !sc_dspost_full(p->post) &&
+					(!p->sink || !sc_sink_full(p->sink)));
+}
+
+static void on_input(void *arg)
+{
+	sc_dspub_next(arg);
+}
+
+static void on_input_failed(void *arg, const struct sc_err *err)
+{
+	struct sc_dspub *p = arg;
+
+	note_error(p, err);
+	p->input_failed = true;
+	sc_dspub_next(p);
+}
+
+/* All that came in is stored: close the stream, or end. */
+static void all_stored(struct sc_dspub *p)
+{
+	struct sc_err err;
+
+	if (!p->input_failed && !p->ending && sc_dspost_ended(p->post, &err) < 0) {
+		sc_dspub_give_up(p, &err);
+		return;
+	}
+	if (sc_dspub_save_state(p, &err) < 0) {
+		sc_dspub_give_up(p, &err);
+	} else if (p->d->close && p->step != STEP_CLOSE && !p->ending && !p->input_failed) {
+		p->step = STEP_CLOSE;
+		ask(p);
+	} else {
+		sc_dspub_begin_end(p, true);
+	}
+}
+
+/* What is to be done now? */
+void sc_dspub_next(struct sc_dspub *p)
+{
+	struct sc_span body;
+	struct sc_err err;
+	int rc;
+
+	if (p->closing)
+		return;
+	if (p->step != STEP_POST) {
+		ask(p);
+		return;
+	}
+	if (!p->input_failed)
+		take_lines(p);
+	if (p->asking)
+		return;
+	if (!sc_dspost_open(p->post)) {
+		rc = p->ending && !p->input_failed ? 0 : sc_dspost_begin(p->post, &body, &err);
+		if (rc == 1 && sc_dspub_save_state(p, &err) < 0)
+			rc = err.code;
+		if (rc < 0) {
+			sc_dspub_give_up(p, &err);
+			return;
+		}
+		if (rc == 0) {
+			if (p->ending || p->input_failed || sc_input_ended(p->input))
+				all_stored(p);
+			return;
+		}
+		if (!p->input_failed)
+			take_lines(p);
+	}
+	ask(p);
+}
+
+void sc_dspub_sink_failed(void *arg, const struct sc_err *err)
+{
+	struct sc_dspub *p = arg;
+
+	note_error(p, err);
+	sc_timer_start(p->drain_timer, DRAIN_MS);
+	sc_sink_free(p->sink);
+	p->sink = NULL;
+	sc_dspub_begin_end(p, false);
+}
+
+static void on_message(void *arg, const struct sc_client_message *m)
+{
+	struct sc_dspub *p = arg;
+	size_t at = 0, used;
+	struct sc_err err;
+
+	while (!p->closing) {
+		enum sc_httpanswer_step step;
+		struct sc_span piece;
+
+		if (!p->asking) {
+			if (at < m->payload.len) {
+				sc_err_set(&err, SC_E_PROTOCOL, tried, "more than an answer came");
+				sc_dspub_give_up(p, &err);
+			}
+			return;
+		}
+		if (sc_httpanswer_read(&p->answer, m->payload.data + at, m->payload.len - at, &used,
+				       &step, &piece, &err) < 0) {
+			sc_dspub_give_up(p, &err);
+			return;
+		}
+		at += used;
+		if (step == SC_ANSWER_MORE)
+			return;
+		if (step == SC_ANSWER_BODY && p->answer.head.status >= 300)
+			sc_dspub_keep_words(p, piece);
+		if (step == SC_ANSWER_DONE)
+			sc_dspub_answered(p);
+	}
+}
+
+static void on_opened(void *arg, const struct sc_client_opened *opened)
+{
+	struct sc_dspub *p = arg;
+
+	snprintf(p->place, sizeof(p->place), "%s%.*s", opened->where,
+		 (int)strcspn(p->target.data, "?"), p->target.data);
+	if (!p->reconnects)
+		sc_events_connected(p->events, opened);
+	p->reconnects = false;
+	sc_dspub_next(p);
+}
+
+static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *ended)
+{
+	struct sc_dspub *p = arg;
+	struct sc_client_ended told = *ended;
+	bool was_asking = p->asking;
+	struct sc_err err;
+
+	sc_timer_stop(p->answer_timer);
+	p->asking = false;
+	if (p->reconnects)
+		return SC_CLIENT_STANDARD;
+	if (!p->closing && ended->was_open && was_asking && sc_httpanswer_ends(&p->answer)) {
+		p->reconnects = true; /* its body was up to the end of the connection */
+		sc_dspub_answered(p);
+		return p->closing ? SC_CLIENT_END : SC_CLIENT_AT_ONCE;
+	}
+	if (!p->closing && ended->was_open && !was_asking && !p->ending) {
+		p->reconnects = true; /* an idle connection may be closed at any time */
+		return SC_CLIENT_AT_ONCE;
+	}
+	if (!p->closing && was_asking && p->step == STEP_POST && !p->o->producer && !p->o->again) {
+		sc_dspost_doubt(p->post, &err);
+		note_error(p, &err);
+		p->ending = p->closing = true;
+	}
+	if (p->ending)
+		p->closing = true;
+	if (p->closing)
+		told.wait_ms = -1;
+	sc_events_ended(p->events, &told, 0);
+	return p->closing ? SC_CLIENT_END : SC_CLIENT_STANDARD;
+}
+
+static void on_finished(void *arg, const struct sc_err *err)
+{
+	struct sc_dspub *p = arg;
+
+	p->over = true;
+	if (!p->closing && err->code)
+		note_error(p, err);
+	p->ending = p->closing = true;
+	sc_input_want(p->input, false);
+	if (p->sink)
+		sc_sink_finish(p->sink);
+	check_end(p);
+}
+
+static void on_warning(void *arg, const char *text)
+{
+	sc_events_warning(((struct sc_dspub *)arg)->events, text);
+}
+
+static void on_signal(void *arg, int signo)
+{
+	struct sc_dspub *p = arg;
+
+	if (p->result.signo) {
+		sc_loop_stop(p->loop);
+		return;
+	}
+	p->result.signo = signo;
+	sc_timer_start(p->drain_timer, DRAIN_MS);
+	sc_dspub_begin_end(p, false);
+}
+
+static void on_room(void *arg)
+{
+	sc_dspub_next(arg);
+}
+
+/* Setting up. */
+
+static int set_up_target(struct sc_dspub *p, struct sc_err *err)
+{
+	struct sc_url url = { 0 };
+	int rc = sc_url_parse(p->o->connection.url, &url, err);
+
+	if (rc == 0 && (sc_bytes_puts(&p->target, url.target) < 0 || !sc_bytes_str(&p->target)))
+		rc = sc_err_nomem(err, tried);
+	sc_url_done(&url);
+	return rc;
+}
+
+static int set_up_loop(struct sc_dspub *p, struct sc_err *err)
+{
+	static const struct sc_input_hooks input = { on_input, on_input_failed };
+	struct sc_sink_options sink = {
+		.fd = p->o->out_fd,
+		.name = "standard output",
+		.ack_fd = -1,
+		.room = on_room,
+		.failed = sc_dspub_sink_failed,
+		.arg = p,
+	};
+	int rc = sc_loop_new(&p->loop, err);
+
+	if (rc == 0)
+		rc = sc_timer_new(p->loop, on_late, p, &p->answer_timer, err);
+	if (rc == 0)
+		rc = sc_timer_new(p->loop, on_later, p, &p->later_timer, err);
+	if (rc == 0)
+		rc = sc_timer_new(p->loop, on_drain, p, &p->drain_timer, err);
+	if (rc == 0)
+		rc = sc_timer_new(p->loop, on_poll, p, &p->poll_timer, err);
+	if (rc == 0)
+		rc = sc_loop_signal(p->loop, SIGINT, on_signal, p, err);
+	if (rc == 0)
+		rc = sc_loop_signal(p->loop, SIGTERM, on_signal, p, err);
+	if (rc == 0 && p->o->out_fd >= 0)
+		rc = sc_sink_new(p->loop, &sink, &p->sink, err);
+	if (rc == 0)
+		rc = sc_input_open(p->loop, p->o->in_fd, (size_t)p->o->connection.message_max,
+				   &input, p, &p->input, err);
+	return rc;
+}
+
+static int set_up(struct sc_dspub *p, struct sc_err *err)
+{
+	static const struct sc_client_hooks hooks = {
+		.opened = on_opened,
+		.message = on_message,
+		.ended = on_ended,
+		.finished = on_finished,
+		.warning = on_warning,
+	};
+	struct sc_client_options connection = p->o->connection;
+	int rc = sc_events_open(&p->o->events, &p->events, err);
+
+	if (rc == 0)
+		rc = sc_pubrow_new(&p->o->rows, &p->rows, err);
+	if (rc == 0)
+		rc = set_up_target(p, err);
+	if (rc == 0)
+		rc = load_state(p, err);
+	if (rc == 0)
+		rc = choose_epoch(p, err);
+	if (rc == 0)
+		rc = set_up_loop(p, err);
+	connection.raw = true;
+	/* the last run's request may be larger than --batch makes them now */
+	connection.send_max = SIZE_MAX / 8;
+	p->step = p->d->create ? STEP_CREATE : STEP_LOOK;
+	if (rc == 0)
+		rc = sc_client_new(p->loop, &connection, &hooks, p, &p->client, err);
+	return rc;
+}
+
+static void tear_down(struct sc_dspub *p)
+{
+	sc_client_free(p->client);
+	sc_input_close(p->input);
+	sc_sink_free(p->sink);
+	sc_timer_free(p->poll_timer);
+	sc_timer_free(p->drain_timer);
+	sc_timer_free(p->later_timer);
+	sc_timer_free(p->answer_timer);
+	sc_loop_free(p->loop);
+	sc_dspost_free(p->post);
+	sc_pubrow_free(p->rows);
+	sc_cursor_close(p->state_lock);
+	sc_events_close(p->events);
+	sc_httpanswer_done(&p->answer);
+	if (p->request.data)
+		explicit_bzero(p->request.data, p->request.cap); /* it may hold a password */
+	sc_bytes_done(&p->target);
+	sc_bytes_done(&p->type);
+	sc_bytes_done(&p->request);
+	sc_bytes_done(&p->fields);
+	sc_bytes_done(&p->lines);
+	sc_bytes_done(&p->text);
+}
+
+/* Ended while a request was on its way: which lines are they? */
+static void tell_doubt(struct sc_dspub *p)
+{
+	uint64_t first, last;
+	char text[200];
+
+	if (p->rc < 0 || !p->post || !sc_dspost_open(p->post))
+		return;
+	sc_dspost_lines(p->post, &first, &last);
+	snprintf(text, sizeof(text),
+		 "lines %llu to %llu were sent and not acknowledged: they may be stored or not",
+		 (unsigned long long)first, (unsigned long long)last);
+	sc_events_warning(p->events, text);
+}
+
+int sc_dspub_run(const struct sc_dspub_options *options, struct sc_publication_result *ret_result,
+		 struct sc_err *err)
+{
+	struct sc_dspub p = { .d = options, .o = options->common };
+	int rc;
+
+	sc_httpanswer_init(&p.answer);
+	sc_bytes_init(&p.target, 1 << 20);
+	sc_bytes_init(&p.type, 1 << 16);
+	sc_bytes_init(&p.request, SIZE_MAX / 8);
+	sc_bytes_init(&p.fields, 1 << 17);
+	sc_bytes_init(&p.lines, SIZE_MAX / 4);
+	sc_bytes_init(&p.text, 2 * STATE_MAX);
+	rc = set_up(&p, err);
+	if (rc == 0)
+		rc = sc_loop_run(p.loop, err);
+	if (rc == 0)
+		tell_doubt(&p);
+	if (rc == 0 && p.rc < 0) {
+		rc = p.rc;
+		if (err)
+			*err = p.err;
+	}
+	tear_down(&p);
+	*ret_result = p.result;
+	return rc;
+}

@@ -1,0 +1,68 @@
+/*
+ * client/dspub_internal.h: what dspub.c (requests, input, the connection) and dspub_answer.c (what
+ * is made of the answers) share.
+ *
+ * Owns      see client/dspub.h.
+ * Units     see client/dspub.h.
+ * Errors    see client/dspub.h.
+ * Safety    the loop's thread.
+ * Source    our own.
+ */
+#ifndef SC_CLIENT_DSPUB_INTERNAL_H
+#define SC_CLIENT_DSPUB_INTERNAL_H
+
+#include "client/cursor.h"
+#include "client/dspost.h"
+#include "client/dspub.h"
+#include "client/input.h"
+#include "client/sink.h"
+#include "net/httpanswer.h"
+#include "net/loop.h"
+
+#define SC_DSPUB_WORDS 120 /* of what a server says to a refusal */
+
+enum sc_dspub_step { STEP_CREATE, STEP_LOOK, STEP_POST, STEP_CLOSE };
+
+struct sc_dspub {
+	const struct sc_dspub_options *d;
+	const struct sc_publication_options *o;
+	struct sc_loop *loop;
+	struct sc_client *client;
+	struct sc_events *events;
+	struct sc_input *input;
+	struct sc_pubrow *rows;
+	struct sc_dspost *post; /* NULL until the stream's type is known */
+	struct sc_cursor *state_lock;
+	struct sc_dspost_state state;
+	bool has_state;
+	struct sc_sink *sink;
+	struct sc_timer *answer_timer, *later_timer, *drain_timer, *poll_timer;
+	struct sc_httpanswer answer;
+	struct sc_bytes target, type, request, fields, lines, text;
+	char words[SC_DSPUB_WORDS]; /* the start of a refusal's body */
+	size_t words_len;
+	char place[160];
+	enum sc_dspub_step step;
+	bool asking, headed, reconnects, closing, ending, over, epoch_tried, input_failed;
+	bool tail_known;
+	uint64_t tail;
+	unsigned refusals;
+	struct sc_publication_result result;
+	int rc;
+	struct sc_err err;
+};
+
+/* dspub.c */
+void sc_dspub_give_up(struct sc_dspub *p, const struct sc_err *err);
+/* nothing more is taken in; NOW: nor is an answer waited for */
+void sc_dspub_begin_end(struct sc_dspub *p, bool now);
+void sc_dspub_next(struct sc_dspub *p);                /* what is to be done now */
+int sc_dspub_save_state(struct sc_dspub *p, struct sc_err *err);
+int sc_dspub_make_post(struct sc_dspub *p, bool json, struct sc_err *err);
+void sc_dspub_sink_failed(void *arg, const struct sc_err *err);
+
+/* dspub_answer.c: the answer is whole; or some of a refusal's body is there. */
+void sc_dspub_answered(struct sc_dspub *p);
+void sc_dspub_keep_words(struct sc_dspub *p, struct sc_span piece);
+
+#endif
