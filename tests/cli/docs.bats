@@ -167,7 +167,7 @@ parses() {
 }
 
 @test "the README's commands parse" {
-	readme_commands | grep -E 'sc-(log|pub|seal|serve|streams|sub|capture|catchup)' | grep -v '^export' >shown
+	readme_commands | grep -E 'sc-(broker|log|node|pub|seal|serve|streams|sub|capture|catchup)' | grep -v '^export' >shown
 	parses <shown
 }
 
