@@ -80,3 +80,18 @@ TEST(files_that_say_nothing_are_refused)
 	unlink(path);
 	CHECK_INT(rmdir(folder), 0);
 }
+
+TEST(one_token_that_is_in_no_file)
+{
+	struct sc_tokens *t = NULL;
+	struct sc_err err;
+
+	CHECK_OK(sc_tokens_one("SC_TOKEN", "secret", 5, &t, &err), &err);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer secret")), 5);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer secre")), 0);
+	CHECK_INT(sc_tokens_allow(t, SC_SPAN("Bearer secrets")), 0);
+	CHECK_INT(sc_tokens_refresh(t, &err), 0);
+	sc_tokens_close(t);
+	CHECK_INT(sc_tokens_one("SC_TOKEN", "a b", 1, &t, &err), SC_E_CONFIG);
+	CHECK_INT(sc_tokens_one("SC_TOKEN", "", 1, &t, &err), SC_E_CONFIG);
+}
