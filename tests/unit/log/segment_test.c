@@ -353,8 +353,10 @@ TEST(names_are_two_offsets)
 	sc_segment_name(1, 131072, name);
 	CHECK_STR(name, "00000000000000000001-00000000000000131072.ndjson.zst");
 	CHECK(sc_segment_name_parse(name, &first, &last) && first == 1 && last == 131072);
-	sc_segment_name(UINT64_MAX - 1, UINT64_MAX - 1, name);
-	CHECK(sc_segment_name_parse(name, &first, &last) && last == UINT64_MAX - 1);
+	sc_segment_name(UINT64_MAX - 2, UINT64_MAX - 2, name);
+	CHECK(sc_segment_name_parse(name, &first, &last) && last == UINT64_MAX - 2);
+	sc_segment_name(1, UINT64_MAX - 1, name); /* no row has that offset */
+	CHECK(!sc_segment_name_parse(name, &first, &last));
 	CHECK(!sc_segment_name_parse("00000000000000000001-00000000000000131072.ndjson.zst.tmp",
 				     &first, &last));
 	CHECK(!sc_segment_name_parse("00000000000000000000-00000000000000131072.ndjson.zst", &first,
