@@ -24,7 +24,7 @@ TEST(task_queue)
 	GOT(n[0], "U10 orders/submitted 1");
 	ack(n[0], "U10");
 	for (int i = 0; i < 8; i++) {
-		char data[4], want[60];
+		char data[12], want[60];
 		struct peer *next = n[(i + 1) % 3];
 
 		snprintf(data, sizeof(data), "%d", i + 2);
