@@ -271,7 +271,7 @@ TEST(a_heap_gives_the_least)
 TEST(a_table_keeps_entries_of_one_key)
 {
 	static struct sc_table_entry e[1000];
-	static char keys[1000][8];
+	static char keys[1000][16];
 	struct sc_table t = { 0 };
 
 	for (int i = 0; i < 1000; i++) {
