@@ -275,7 +275,7 @@ subscribed() {
 	wait_for subscribed e
 	begun=${EPOCHREALTIME/./}
 	kill -TERM "${sc_pids[broker]}"
-	stop broker
+	stop broker INT # another one: two of a kind may become one
 	[[ $ended -eq 0 && $((${EPOCHREALTIME/./} - begun)) -lt 900000 && -s s ]]
 }
 

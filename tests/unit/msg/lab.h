@@ -19,6 +19,8 @@
 struct peer {
 	char name[16];
 	struct sc_broker_node *node;
+	bool named;                /* uid is that of its node, also of one that has left */
+	struct sc_ulid uid;
 	char log[8192];
 	size_t len;
 	enum sc_msg_order order;   /* of what it sends */
@@ -96,8 +98,8 @@ static inline void lab_pack(struct sc_bytes *out, const char **at)
 static inline size_t lab_uid(char *out, size_t size, struct sc_span uid)
 {
 	for (int i = 0; i < lab_count; i++) {
-		if (lab_peers[i].node && uid.len == 16 &&
-		    !memcmp(sc_broker_node_uid(lab_peers[i].node)->bytes, uid.data, 16))
+		if (lab_peers[i].named && uid.len == 16 &&
+		    !memcmp(lab_peers[i].uid.bytes, uid.data, 16))
 			return (size_t)snprintf(out, size, "%s", lab_peers[i].name);
 	}
 	if (uid.len == 16)
@@ -257,6 +259,8 @@ static inline struct peer *join_as(const char *name, const char *endpoint, bool 
 	if (p - lab_peers >= lab_count)
 		lab_count = (int)(p - lab_peers) + 1;
 	snprintf(p->name, sizeof(p->name), "%s", name);
+	p->named = true;
+	p->uid = uid;
 	CHECK(sc_broker_join(lab, sc_span_str(endpoint), &uid, admin, p, &p->node) == 0);
 	return p;
 }

@@ -82,6 +82,7 @@ TEST(producer)
 			 &store, &g, &err),
 		 &err);
 	CHECK(!g.tells_producer);
+	sc_bytes_done(&store);
 }
 
 /* Ours, and the last one in every protocol; without an archive it is not there (above). */
