@@ -20,7 +20,8 @@ endif
 
 # Rooms, lowest first: each may include only rooms before it (lib/README.md; `make check-rooms`).
 ROOMS := base json kv store log net durable wire cast serve client msg
-LIBS := -ljq -llmdb -lzstd -lxxhash -lcurl -lssl -lcrypto -lz -lpthread -lm
+# libcurl is loaded, not linked: lib/store/libcurl.h.
+LIBS := -ljq -llmdb -lzstd -lxxhash -lssl -lcrypto -lz -lpthread -lm
 
 CFLAGS ?= -O2 -g
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror

@@ -1,20 +1,20 @@
 /* store/request.c: one HTTP request and its answer, tried again where that can help. */
 #include "store/request.h"
 
-#include <curl/curl.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <strings.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "store/libcurl.h"
 
 #define BODY_MAX (4u << 20) /* a listing of 1,000 keys of 1 KiB, escaped, has less */
 #define SLOW_MS 300000
 
 struct sc_link {
+	const struct sc_libcurl *lib;
 	CURL *curl;
 	struct sc_store_settings settings;
 	char *ca_file;
@@ -55,23 +55,15 @@ void sc_request_defaults(struct sc_store_settings *s)
 		s->part_bytes = UINT64_C(5) << 20;
 }
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static CURLcode begun;
-
-static void begin(void)
-{
-	begun = curl_global_init(CURL_GLOBAL_DEFAULT);
-}
-
 int sc_request_link_new(const struct sc_store_settings *settings, const char *ca_file,
 			struct sc_link **ret_link, struct sc_err *err)
 {
+	const struct sc_libcurl *lib;
 	struct sc_link *link;
+	int code = sc_libcurl_load(&lib, err);
 
-	pthread_once(&once, begin);
-	if (begun != CURLE_OK)
-		return sc_err_set(err, SC_E_INTERNAL, "cannot start libcurl", "%s",
-				  curl_easy_strerror(begun));
+	if (code < 0)
+		return code;
 	link = sc_calloc(1, sizeof(*link));
 	if (!link)
 		return sc_err_nomem(err, "cannot open an archive");
@@ -81,7 +73,8 @@ int sc_request_link_new(const struct sc_store_settings *settings, const char *ca
 	link->settings.ca_file = NULL;
 	if (settings && settings->ca_file)
 		ca_file = settings->ca_file;
-	link->curl = curl_easy_init();
+	link->lib = lib;
+	link->curl = lib->easy_init();
 	if (ca_file)
 		link->ca_file = strdup(ca_file);
 	if (!link->curl || (ca_file && !link->ca_file)) {
@@ -96,7 +89,7 @@ void sc_request_link_free(struct sc_link *link)
 {
 	if (!link)
 		return;
-	curl_easy_cleanup(link->curl);
+	link->lib->easy_cleanup(link->curl);
 	free(link->ca_file);
 	free(link);
 }
@@ -166,19 +159,21 @@ static void put_text(char *into, size_t size, struct sc_span value)
 	}
 }
 
-static int64_t date_us(struct sc_span value)
+static int64_t date_us(const struct sc_libcurl *lib, struct sc_span value)
 {
 	char text[64] = "";
 	time_t t;
 
 	put_text(text, sizeof(text), value);
-	t = curl_getdate(text, NULL);
+	t = lib->getdate(text, NULL);
 	return t > 0 ? (int64_t)t * 1000000 : 0;
 }
 
-static void take_header(struct sc_answer *a, struct sc_span name, struct sc_span value)
+static void take_header(const struct turn *t, struct sc_span name, struct sc_span value)
 {
 #define IS(text) (name.len == sizeof(text) - 1 && !strncasecmp(name.data, text, sizeof(text) - 1))
+	const struct sc_libcurl *lib = t->link->lib;
+	struct sc_answer *a = t->answer;
 	uint64_t n;
 
 	if (IS("content-length")) {
@@ -188,12 +183,12 @@ static void take_header(struct sc_answer *a, struct sc_span name, struct sc_span
 	} else if (IS("etag")) {
 		put_text(a->etag, sizeof(a->etag), value);
 	} else if (IS("last-modified")) {
-		a->modified_us = date_us(value);
+		a->modified_us = date_us(lib, value);
 	} else if (IS("retry-after")) {
 		if (sc_u64_parse(value, &n))
 			a->retry_after_ms = n < 86400 ? (int64_t)n * 1000 : 86400000;
-		else if (date_us(value) > 0)
-			a->retry_after_ms = (date_us(value) - sc_wall_us()) / 1000;
+		else if (date_us(lib, value) > 0)
+			a->retry_after_ms = (date_us(lib, value) - sc_wall_us()) / 1000;
 	} else if (IS("x-amz-checksum-sha256")) {
 		put_text(a->sha256, sizeof(a->sha256), value);
 	} else if (IS("x-amz-bucket-region")) {
@@ -219,7 +214,7 @@ static size_t on_header(char *data, size_t size, size_t count, void *arg)
 		return len;
 	}
 	if (colon)
-		take_header(t->answer, trim(sc_span(data, (size_t)(colon - data))),
+		take_header(t, trim(sc_span(data, (size_t)(colon - data))),
 			    trim(sc_span(colon + 1, len - (size_t)(colon + 1 - data))));
 	return len;
 }
@@ -231,7 +226,7 @@ static size_t on_data(char *data, size_t size, size_t count, void *arg)
 	size_t len = size * count;
 	long status = 0;
 
-	curl_easy_getinfo(t->link->curl, CURLINFO_RESPONSE_CODE, &status);
+	t->link->lib->easy_getinfo(t->link->curl, CURLINFO_RESPONSE_CODE, &status);
 	if (t->request->into && status / 100 == 2) {
 		if (len > t->request->into_size - a->into_len) {
 			t->overflow = true;
@@ -299,14 +294,16 @@ static int on_progress(void *arg, curl_off_t down_total, curl_off_t down, curl_o
 	return t->stopped;
 }
 
-static struct curl_slist *headers_of(const struct sc_request *r)
+static struct curl_slist *headers_of(const struct turn *t)
 {
+	const struct sc_libcurl *lib = t->link->lib;
+	const struct sc_request *r = t->request;
 	struct curl_slist *list = NULL, *longer;
 
 	for (size_t i = 0; i < SC_REQUEST_HEADERS_MAX && r->headers[i]; i++) {
-		longer = curl_slist_append(list, r->headers[i]);
+		longer = lib->slist_append(list, r->headers[i]);
 		if (!longer) {
-			curl_slist_free_all(list);
+			lib->slist_free_all(list);
 			return NULL;
 		}
 		list = longer;
@@ -319,11 +316,12 @@ static struct curl_slist *headers_of(const struct sc_request *r)
 #define SET(option, value) \
 	do { \
 		if (rc == CURLE_OK) \
-			rc = curl_easy_setopt(curl, option, value); \
+			rc = lib->easy_setopt(curl, option, value); \
 	} while (0)
 
 static CURLcode set_method(CURL *curl, struct turn *t)
 {
+	const struct sc_libcurl *lib = t->link->lib;
 	const struct sc_request *r = t->request;
 	CURLcode rc = CURLE_OK;
 
@@ -344,8 +342,10 @@ static CURLcode set_method(CURL *curl, struct turn *t)
 	return rc;
 }
 
-static CURLcode set_sign(CURL *curl, const struct sc_request *r)
+static CURLcode set_sign(CURL *curl, const struct turn *t)
 {
+	const struct sc_libcurl *lib = t->link->lib;
+	const struct sc_request *r = t->request;
 	char scheme[96];
 	CURLcode rc = CURLE_OK;
 
@@ -363,12 +363,13 @@ static CURLcode set_sign(CURL *curl, const struct sc_request *r)
 
 static CURLcode set_all(struct turn *t, struct curl_slist *headers)
 {
+	const struct sc_libcurl *lib = t->link->lib;
 	CURL *curl = t->link->curl;
 	const struct sc_store_settings *s = &t->link->settings;
 	int64_t stall_ms = t->request->slow && s->stall_ms < SLOW_MS ? SLOW_MS : s->stall_ms;
 	CURLcode rc = CURLE_OK;
 
-	curl_easy_reset(curl); /* keeps the connection */
+	lib->easy_reset(curl); /* keeps the connection */
 	t->link->words[0] = 0;
 	SET(CURLOPT_ERRORBUFFER, t->link->words);
 	SET(CURLOPT_URL, t->request->url);
@@ -399,7 +400,7 @@ static CURLcode set_all(struct turn *t, struct curl_slist *headers)
 	if (rc == CURLE_OK)
 		rc = set_method(curl, t);
 	if (rc == CURLE_OK)
-		rc = set_sign(curl, t->request);
+		rc = set_sign(curl, t);
 	return rc;
 }
 
@@ -415,8 +416,9 @@ static const char *words_of(const struct turn *t, CURLcode rc)
 {
 	const char *words = t->link->words;
 
-	return words[0] && !strstr(words, "://") && !strchr(words, '?') ? words
-									: curl_easy_strerror(rc);
+	return words[0] && !strstr(words, "://") && !strchr(words, '?')
+		       ? words
+		       : t->link->lib->easy_strerror(rc);
 }
 
 static enum sc_verdict finally(const struct turn *t, int code, const char *why)
@@ -472,7 +474,7 @@ static enum sc_verdict judge_transport(struct turn *t, CURLcode rc)
 
 static enum sc_verdict run_once(struct turn *t, sc_request_judge *judge)
 {
-	struct curl_slist *headers = headers_of(t->request);
+	struct curl_slist *headers = headers_of(t);
 	long status = 0;
 	CURLcode rc = CURLE_OUT_OF_MEMORY;
 
@@ -480,13 +482,13 @@ static enum sc_verdict run_once(struct turn *t, sc_request_judge *judge)
 	if (headers || !t->request->headers[0]) {
 		rc = set_all(t, headers);
 		if (rc == CURLE_OK)
-			rc = curl_easy_perform(t->link->curl);
+			rc = t->link->lib->easy_perform(t->link->curl);
 	}
-	curl_easy_setopt(t->link->curl, CURLOPT_HTTPHEADER, NULL);
-	curl_slist_free_all(headers);
+	t->link->lib->easy_setopt(t->link->curl, CURLOPT_HTTPHEADER, NULL);
+	t->link->lib->slist_free_all(headers);
 	if (rc != CURLE_OK)
 		return judge_transport(t, rc);
-	curl_easy_getinfo(t->link->curl, CURLINFO_RESPONSE_CODE, &status);
+	t->link->lib->easy_getinfo(t->link->curl, CURLINFO_RESPONSE_CODE, &status);
 	t->answer->status = (int)status;
 	return judge(t->request, t->answer, t->err);
 }

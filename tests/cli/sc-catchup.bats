@@ -494,3 +494,14 @@ make_both() {
 	run -79 --separate-stderr sc-log append m --mirror <<<'[18446744073709551614,1]'
 	[[ $stderr == *'18446744073709551614 is above the highest that there can be, 18446744073709551613'* ]]
 }
+
+@test "libcurl is loaded when an archive needs it, and not before; one that does not load is named" {
+	mkdir broken
+	: >broken/libcurl.so.4
+	run -78 --separate-stderr env LD_LIBRARY_PATH="$PWD/broken" sc-catchup http://127.0.0.1:1/t
+	[[ $stderr == "sc-catchup: cannot use archive 'http://127.0.0.1:1/t': libcurl does not start: "*libcurl.so.4*"install Debian's libcurl4"* ]]
+	make_log 300
+	sc-catchup t >all
+	LD_LIBRARY_PATH="$PWD/broken" sc-catchup "$shelf/t" >got
+	same all got
+}
