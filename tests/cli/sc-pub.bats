@@ -297,8 +297,8 @@ usage() {
 		setsid sh -c "$chain $((round * 7 % 50 + 1)) $url/b" 2>/dev/null 3>&- &
 		chain_pid=$!
 		sleep "0.$((RANDOM % 3))$((RANDOM % 10))"
-		kill -KILL "-$chain_pid" || :
-		wait "$chain_pid" 2>/dev/null || :
+		[[ $round -lt 40 ]] || sleep 0.5 # a machine so slow that nothing moves in so short a life
+		kill_group "$chain_pid" || :
 	done
 	wait "$feeder"
 	same <(sc-log read --payload a) <(sc-log read --payload b)

@@ -155,8 +155,7 @@ waits() {
 		chain_pid=$!
 		sleep "0.0$((RANDOM % 10))$((RANDOM % 10))"
 		[[ $round -lt 40 ]] || sleep 0.5
-		kill -KILL "-$chain_pid" || :
-		wait "$chain_pid" 2>/dev/null || :
+		kill_group "$chain_pid" || :
 		[[ $round -ne 7 ]] || { stop server KILL; ready server sc-streams --listen "127.0.0.1:$port" data; }
 		sub --offset earliest --until-end --payload "$url/b" >got
 	done

@@ -121,6 +121,21 @@ stop() {
 	await "$name"
 }
 
+# SIGKILL to all of the process group that PID, started by setsid, leads or is about to lead: before setsid has run
+# there is no such group, and a signal to it reaches nobody.
+kill_group() { # kill_group PID
+	wait_for leads "$1"
+	kill -KILL "-$1"
+	wait "$1" 2>/dev/null || :
+}
+
+leads() { # leads PID: a process group, or it has ended
+	local group
+
+	read -r _ _ _ _ group _ 2>/dev/null <"/proc/$1/stat" || return 0
+	[[ $group -eq $1 ]]
+}
+
 # await NAME: wait for the end of what was started as NAME; after the limit it is killed, and that is a failure.
 await() {
 	local name=$1 id=${sc_pids[$1]:-} rc=0
