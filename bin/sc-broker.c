@@ -9,73 +9,48 @@
 #include "base/say.h"
 #include "msg/daemon.h"
 #include "msg/state.h"
+#include "net/port.h"
 
 #define NOTICE_MS 1000
+#define STANDARD_ADDRESS "127.0.0.1:1234"
 
 struct opts {
 	struct sc_common common;
-	struct sc_opt_list listen, origins;
-	bool listen_given, no_auth, no_state, plain_acks;
-	const char *root, *token_file, *admin_token_file, *cert, *key, *client_ca, *state;
-	int64_t queue_size, max_nodes, per_address, max_age_ms, ack_timeout_ms, endpoint_idle_ms,
-		stats_ms, grace_ms, ping_ms, pong_ms, handshake_ms;
+	struct sc_port_opts port;
+	struct sc_opt_list origins;
+	bool no_auth, no_state, plain_acks;
+	const char *root, *token_file, *admin_token_file, *state;
+	int64_t queue_size, max_nodes, max_age_ms, ack_timeout_ms, endpoint_idle_ms, stats_ms,
+		grace_ms;
 	uint64_t max_message, max_memory;
-	int order, ready_fd;
+	int order;
 };
 
 static const char *const order_words[] = { "document", "reference", NULL };
 
 static const struct sc_opt options[] = {
 	SC_OPT_GROUP("Where to listen"),
-	{ .name = "listen",
-	  .letter = 'l',
-	  .kind = SC_OPT_LIST,
-	  .arg = "ADDRESS",
-	  .into = offsetof(struct opts, listen),
-	  .seen = offsetof(struct opts, listen_given),
-	  .standard = "127.0.0.1:1234",
-	  .help = "HOST:PORT, [IPV6]:PORT, :PORT (on 127.0.0.1), *:PORT (on every address), "
-		  "unix:PATH or fd:N; port 0 is a free one" },
+	SC_PORT_LISTEN_OPTIONS(struct opts, port, STANDARD_ADDRESS),
 	{ .name = "root",
 	  .kind = SC_OPT_TEXT,
 	  .arg = "PATH",
 	  .into = offsetof(struct opts, root),
 	  .standard = "/",
 	  .help = "endpoints are below this path" },
-	{ .name = "ready-fd",
-	  .kind = SC_OPT_FD,
-	  .arg = "FD",
-	  .into = offsetof(struct opts, ready_fd),
-	  .help = "when it listens, write one JSON line with the real port to this descriptor and "
-		  "close it" },
-	{ .name = "tls-cert",
-	  .kind = SC_OPT_FILE,
-	  .arg = "FILE",
-	  .into = offsetof(struct opts, cert),
-	  .help = "speak TLS with the certificate in this PEM file (read again on SIGHUP)" },
-	{ .name = "tls-key",
-	  .kind = SC_OPT_FILE,
-	  .arg = "FILE",
-	  .into = offsetof(struct opts, key),
-	  .help = "the key of --tls-cert" },
+	SC_PORT_TLS_OPTIONS(struct opts, port, "tls-", "nodes"),
 	/* as the other servers of the toolkit call them */
 	{ .name = "cert",
 	  .kind = SC_OPT_FILE,
 	  .arg = "FILE",
-	  .into = offsetof(struct opts, cert),
+	  .into = offsetof(struct opts, port.cert),
 	  .hidden = true,
 	  .help = "the same as --tls-cert" },
 	{ .name = "key",
 	  .kind = SC_OPT_FILE,
 	  .arg = "FILE",
-	  .into = offsetof(struct opts, key),
+	  .into = offsetof(struct opts, port.key),
 	  .hidden = true,
 	  .help = "the same as --tls-key" },
-	{ .name = "client-ca",
-	  .kind = SC_OPT_FILE,
-	  .arg = "FILE",
-	  .into = offsetof(struct opts, client_ca),
-	  .help = "take only nodes with a certificate signed by one of these" },
 	SC_OPT_GROUP("Who may come"),
 	{ .name = "token-file",
 	  .letter = 'T',
@@ -169,13 +144,7 @@ static const struct sc_opt options[] = {
 	  .min = 0,
 	  .max = -1,
 	  .help = "most nodes at once, 0 for any number; more get 503" },
-	{ .name = "max-per-address",
-	  .kind = SC_OPT_NUMBER,
-	  .arg = "N",
-	  .into = offsetof(struct opts, per_address),
-	  .min = 0,
-	  .max = -1,
-	  .help = "most connections from one address, 0 for any number" },
+	SC_PORT_ADDRESS_OPTIONS(struct opts, port),
 	{ .name = "endpoint-idle",
 	  .kind = SC_OPT_DURATION,
 	  .arg = "DUR",
@@ -184,29 +153,8 @@ static const struct sc_opt options[] = {
 	  .max = -1,
 	  .help = "forget endpoints, with their subscriptions and messages, that have had no node "
 		  "for so long; 0 for never" },
-	{ .name = "handshake-timeout",
-	  .kind = SC_OPT_DURATION,
-	  .arg = "DUR",
-	  .into = offsetof(struct opts, handshake_ms),
-	  .standard = "10s",
-	  .min = 1,
-	  .max = 0,
-	  .help = "cut connections that have not asked for anything after this long" },
-	{ .name = "ping",
-	  .kind = SC_OPT_DURATION,
-	  .arg = "DUR",
-	  .into = offsetof(struct opts, ping_ms),
-	  .standard = "20s",
-	  .special = "none",
-	  .help = "ping nodes this often" },
-	{ .name = "pong-timeout",
-	  .kind = SC_OPT_DURATION,
-	  .arg = "DUR",
-	  .into = offsetof(struct opts, pong_ms),
-	  .standard = "20s",
-	  .min = 1,
-	  .max = 0,
-	  .help = "drop nodes that have not answered a ping after this long" },
+	SC_PORT_HANDSHAKE_OPTIONS(struct opts, port),
+	SC_PORT_PING_OPTIONS(struct opts, port, "nodes"),
 	{ .name = "grace",
 	  .kind = SC_OPT_DURATION,
 	  .arg = "DUR",
@@ -226,17 +174,10 @@ static const struct sc_opt options[] = {
 
 static int check(const struct opts *o, struct sc_err *err)
 {
-	if (!o->cert != !o->key) {
-		sc_err_set(err, SC_E_USAGE, "cannot speak TLS", "--tls-%s is missing",
-			   o->cert ? "key" : "cert");
-		return sc_err_next(err, "give both --tls-cert and --tls-key");
-	}
-	if (o->client_ca && !o->cert) {
-		sc_err_set(err, SC_E_USAGE, "cannot use --client-ca",
-			   "there is no TLS without --tls-cert and --tls-key");
-		return sc_err_next(
-			err, "give a certificate of the broker's own, or leave out --client-ca");
-	}
+	int rc = sc_port_opts_check(&o->port, "tls-", err);
+
+	if (rc < 0)
+		return rc;
 	if (o->root[0] != '/' || strpbrk(o->root, "?#%")) {
 		sc_err_set(err, SC_E_USAGE, "cannot use --root", "'%s' is no path", o->root);
 		return sc_err_next(err, "give one that begins with '/', without '?', '#' and '%%'");
@@ -305,28 +246,13 @@ static int choose_state(const struct opts *o, struct sc_daemon_options *d, char 
 
 static void fill_server(const struct opts *o, struct sc_server_options *net)
 {
-	static const char *const standard[] = { "127.0.0.1:1234" };
-	bool activated = getenv("LISTEN_FDS") != NULL;
+	static const char *const standard[] = { STANDARD_ADDRESS };
 
-	sc_server_options_init(net);
-	net->activation = activated;
-	net->listen = o->listen.items;
-	net->listen_count = o->listen.count;
-	if (!o->listen_given && !activated) {
-		net->listen = standard;
-		net->listen_count = 1;
-	}
-	net->cert = o->cert;
-	net->key = o->key;
-	net->client_ca = o->client_ca;
+	sc_port_opts_fill(&o->port, standard, net);
 	net->origins = o->origins.items;
 	net->origin_count = o->origins.count;
 	net->clients_max = (size_t)o->max_nodes;
-	net->per_address_max = (size_t)o->per_address;
 	net->message_max_bytes = o->max_message;
-	net->handshake_ms = o->handshake_ms;
-	net->ping_ms = o->ping_ms;
-	net->pong_ms = o->pong_ms;
 }
 
 static void fill_broker(const struct opts *o, struct sc_broker_options *b)
@@ -367,7 +293,7 @@ static int run(const void *given, char *const *operands, struct sc_err *err)
 	d.token = token && *token ? token : NULL;
 	d.no_auth = o->no_auth;
 	d.stats_ms = o->stats_ms;
-	d.ready_fd = o->ready_fd;
+	d.ready_fd = o->port.ready_fd;
 	d.notice_ms = NOTICE_MS;
 	d.grace_ms = o->grace_ms;
 	d.say = sc_say_fields;

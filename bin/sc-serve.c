@@ -3,17 +3,20 @@
 
 #include "base/program.h"
 #include "base/say.h"
+#include "net/port.h"
 #include "serve/serve.h"
+
+#define STANDARD_ADDRESS "127.0.0.1:8765"
 
 struct opts {
 	struct sc_common common;
-	struct sc_opt_list listen, origins;
-	bool listen_given, compress, publish, has_max_replay, replay_archive;
-	const char *cert, *key, *client_ca, *token_file, *archive;
-	int64_t max_clients, per_address, max_backlog, max_replay, ping_ms, pong_ms, handshake_ms,
-		idle_ms, grace_ms;
+	struct sc_port_opts port;
+	struct sc_opt_list origins;
+	bool compress, publish, has_max_replay, replay_archive;
+	const char *token_file, *archive;
+	int64_t max_clients, max_backlog, max_replay, idle_ms, grace_ms;
 	uint64_t ring, max_message, header;
-	int wire, ready_fd;
+	int wire;
 };
 
 static const char *const wire_words[] = { "1", "2", "4", "5", NULL };
@@ -21,37 +24,8 @@ static const int wire_numbers[] = { 1, 2, 4, 5 };
 
 static const struct sc_opt options[] = {
 	SC_OPT_GROUP("Where to listen"),
-	{ .name = "listen",
-	  .letter = 'l',
-	  .kind = SC_OPT_LIST,
-	  .arg = "ADDRESS",
-	  .into = offsetof(struct opts, listen),
-	  .seen = offsetof(struct opts, listen_given),
-	  .standard = "127.0.0.1:8765",
-	  .help = "HOST:PORT, [IPV6]:PORT, :PORT (on 127.0.0.1), *:PORT (on every address), "
-		  "unix:PATH or fd:N; port 0 is a free "
-		  "one" },
-	{ .name = "ready-fd",
-	  .kind = SC_OPT_FD,
-	  .arg = "FD",
-	  .into = offsetof(struct opts, ready_fd),
-	  .help = "when it listens, write one JSON line with the real port to this descriptor and "
-		  "close it" },
-	{ .name = "cert",
-	  .kind = SC_OPT_FILE,
-	  .arg = "FILE",
-	  .into = offsetof(struct opts, cert),
-	  .help = "speak TLS with the certificate in this PEM file (read again on SIGHUP)" },
-	{ .name = "key",
-	  .kind = SC_OPT_FILE,
-	  .arg = "FILE",
-	  .into = offsetof(struct opts, key),
-	  .help = "the key of --cert" },
-	{ .name = "client-ca",
-	  .kind = SC_OPT_FILE,
-	  .arg = "FILE",
-	  .into = offsetof(struct opts, client_ca),
-	  .help = "take only clients with a certificate signed by one of these" },
+	SC_PORT_LISTEN_OPTIONS(struct opts, port, STANDARD_ADDRESS),
+	SC_PORT_TLS_OPTIONS(struct opts, port, "", "clients"),
 	SC_OPT_GROUP("Who may come"),
 	{ .name = "token-file",
 	  .letter = 'T',
@@ -136,13 +110,7 @@ static const struct sc_opt options[] = {
 	  .min = 0,
 	  .max = -1,
 	  .help = "most clients at once, 0 for any number; more get 503" },
-	{ .name = "max-per-address",
-	  .kind = SC_OPT_NUMBER,
-	  .arg = "N",
-	  .into = offsetof(struct opts, per_address),
-	  .min = 0,
-	  .max = -1,
-	  .help = "most connections from one address, 0 for any number" },
+	SC_PORT_ADDRESS_OPTIONS(struct opts, port),
 	{ .name = "max-header",
 	  .kind = SC_OPT_SIZE,
 	  .arg = "SIZE",
@@ -151,14 +119,7 @@ static const struct sc_opt options[] = {
 	  .min = 256,
 	  .max = 1 << 20,
 	  .help = "longest request head" },
-	{ .name = "handshake-timeout",
-	  .kind = SC_OPT_DURATION,
-	  .arg = "DUR",
-	  .into = offsetof(struct opts, handshake_ms),
-	  .standard = "10s",
-	  .min = 1,
-	  .max = 0,
-	  .help = "cut connections that have not asked for anything after this long" },
+	SC_PORT_HANDSHAKE_OPTIONS(struct opts, port),
 	{ .name = "idle-timeout",
 	  .kind = SC_OPT_DURATION,
 	  .arg = "DUR",
@@ -167,21 +128,7 @@ static const struct sc_opt options[] = {
 	  .min = 1,
 	  .max = 0,
 	  .help = "cut HTTP answers whose client takes nothing for this long" },
-	{ .name = "ping",
-	  .kind = SC_OPT_DURATION,
-	  .arg = "DUR",
-	  .into = offsetof(struct opts, ping_ms),
-	  .standard = "20s",
-	  .special = "none",
-	  .help = "ping clients this often" },
-	{ .name = "pong-timeout",
-	  .kind = SC_OPT_DURATION,
-	  .arg = "DUR",
-	  .into = offsetof(struct opts, pong_ms),
-	  .standard = "20s",
-	  .min = 1,
-	  .max = 0,
-	  .help = "drop clients that have not answered a ping after this long" },
+	SC_PORT_PING_OPTIONS(struct opts, port, "clients"),
 	{ .name = "grace",
 	  .kind = SC_OPT_DURATION,
 	  .arg = "DUR",
@@ -191,49 +138,18 @@ static const struct sc_opt options[] = {
 	{ .name = NULL },
 };
 
-static int check(const struct opts *o, struct sc_err *err)
-{
-	if (!o->cert != !o->key) {
-		sc_err_set(err, SC_E_USAGE, "cannot speak TLS", "--%s is missing",
-			   o->cert ? "key" : "cert");
-		return sc_err_next(err, "give both --cert and --key");
-	}
-	if (o->client_ca && !o->cert) {
-		sc_err_set(err, SC_E_USAGE, "cannot use --client-ca",
-			   "there is no TLS without --cert and --key");
-		return sc_err_next(
-			err, "give a certificate of the server's own, or leave out --client-ca");
-	}
-	return 0;
-}
-
 static void fill(const struct opts *o, struct sc_serve_options *s)
 {
-	static const char *const standard[] = { "127.0.0.1:8765" };
-	bool activated = getenv("LISTEN_FDS") != NULL;
+	static const char *const standard[] = { STANDARD_ADDRESS };
 	struct sc_server_options *net = &s->server;
 
-	sc_server_options_init(net);
-	net->activation = activated;
-	net->listen = o->listen.items;
-	net->listen_count = o->listen.count;
-	if (!o->listen_given && !activated) {
-		net->listen = standard;
-		net->listen_count = 1;
-	}
-	net->cert = o->cert;
-	net->key = o->key;
-	net->client_ca = o->client_ca;
+	sc_port_opts_fill(&o->port, standard, net);
 	net->origins = o->origins.items;
 	net->origin_count = o->origins.count;
 	net->clients_max = (size_t)o->max_clients;
-	net->per_address_max = (size_t)o->per_address;
 	net->head_max_bytes = o->header;
 	net->message_max_bytes = o->max_message;
-	net->handshake_ms = o->handshake_ms;
 	net->idle_ms = o->idle_ms;
-	net->ping_ms = o->ping_ms;
-	net->pong_ms = o->pong_ms;
 	net->deflate = o->compress;
 	s->stream = (struct sc_stream_settings){
 		.wire = wire_numbers[o->wire],
@@ -247,7 +163,7 @@ static void fill(const struct opts *o, struct sc_serve_options *s)
 	s->token_file = o->token_file;
 	s->archive = o->archive;
 	s->replay_archive = o->replay_archive;
-	s->ready_fd = o->ready_fd;
+	s->ready_fd = o->port.ready_fd;
 	s->grace_ms = o->grace_ms;
 	s->say = sc_say_fields;
 }
@@ -256,7 +172,7 @@ static int run(const void *given, char *const *operands, struct sc_err *err)
 {
 	const struct opts *o = given;
 	struct sc_serve_options s = { 0 };
-	int signo = 0, rc = check(o, err);
+	int signo = 0, rc = sc_port_opts_check(&o->port, "", err);
 
 	if (rc < 0)
 		return rc;

@@ -9,12 +9,12 @@ _sc_broker() {
 	elif [[ $prev == '=' ]]; then
 		prev=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
-		options='-l --listen --root --ready-fd --tls-cert --tls-key --client-ca -T --token-file --admin-token-file --no-auth --origin --queue-size --max-memory --max-age --max-message --state --no-state --ack-timeout --order --plain-acks --max-nodes --max-per-address --endpoint-idle --handshake-timeout --ping --pong-timeout --grace --stats -v --verbose -q --quiet --json --options-file -h --help --version'
+		options='-l --listen --ready-fd --root --tls-cert --tls-key --client-ca -T --token-file --admin-token-file --no-auth --origin --queue-size --max-memory --max-age --max-message --state --no-state --ack-timeout --order --plain-acks --max-nodes --max-per-address --endpoint-idle --handshake-timeout --ping --pong-timeout --grace --stats -v --verbose -q --quiet --json --options-file -h --help --version'
 		paths=0
 		case $prev in
 		-l | --listen) kind=none ;;
-		--root) kind=none ;;
 		--ready-fd) kind=none ;;
+		--root) kind=none ;;
 		--tls-cert) kind=files ;;
 		--tls-key) kind=files ;;
 		--client-ca) kind=files ;;

@@ -12,16 +12,17 @@
 
 #include "base/program.h"
 #include "durable/engine.h"
+#include "net/port.h"
 
 struct serve_opts {
 	struct sc_common common;
-	struct sc_opt_list listen, logs;
-	bool listen_given, private_cache, trust_forwarded, subscriptions;
-	const char *cert, *key, *client_ca, *token_file, *cors, *prefix, *webhook_ca;
+	struct sc_port_opts port;
+	struct sc_opt_list logs;
+	bool private_cache, trust_forwarded, subscriptions;
+	const char *token_file, *cors, *prefix, *webhook_ca;
 	int64_t long_poll_ms, sse_ms, head_ms, idle_ms, grace_ms;
-	int64_t max_clients, per_address, max_path, max_subscriptions, max_links, webhook_ms;
+	int64_t max_clients, max_path, max_subscriptions, max_links, webhook_ms;
 	uint64_t max_body, max_held, max_read;
-	int ready_fd;
 };
 struct plain_opts {
 	struct sc_common common;

@@ -9,46 +9,21 @@
 
 #include "base/say.h"
 #include "durable/http.h"
+#include "net/port.h"
 #include "sc-streams.h"
+
+#define STANDARD_ADDRESS "127.0.0.1:4437"
 
 const struct sc_opt serve_options[] = {
 	SC_OPT_GROUP("Where to listen"),
-	{ .name = "listen",
-	  .letter = 'l',
-	  .kind = SC_OPT_LIST,
-	  .arg = "ADDRESS",
-	  .into = offsetof(struct serve_opts, listen),
-	  .seen = offsetof(struct serve_opts, listen_given),
-	  .standard = "127.0.0.1:4437",
-	  .help = "HOST:PORT, [IPV6]:PORT, :PORT (on 127.0.0.1), *:PORT (on every address), "
-		  "unix:PATH or fd:N; port 0 is a free one" },
-	{ .name = "ready-fd",
-	  .kind = SC_OPT_FD,
-	  .arg = "FD",
-	  .into = offsetof(struct serve_opts, ready_fd),
-	  .help = "when it listens, write one JSON line with the real port to this descriptor and "
-		  "close it" },
+	SC_PORT_LISTEN_OPTIONS(struct serve_opts, port, STANDARD_ADDRESS),
 	{ .name = "prefix",
 	  .kind = SC_OPT_TEXT,
 	  .arg = "PATH",
 	  .into = offsetof(struct serve_opts, prefix),
 	  .standard = "/v1/stream/",
 	  .help = "the path under which streams are" },
-	{ .name = "cert",
-	  .kind = SC_OPT_FILE,
-	  .arg = "FILE",
-	  .into = offsetof(struct serve_opts, cert),
-	  .help = "speak TLS with the certificate in this PEM file (read again on SIGHUP)" },
-	{ .name = "key",
-	  .kind = SC_OPT_FILE,
-	  .arg = "FILE",
-	  .into = offsetof(struct serve_opts, key),
-	  .help = "the key of --cert" },
-	{ .name = "client-ca",
-	  .kind = SC_OPT_FILE,
-	  .arg = "FILE",
-	  .into = offsetof(struct serve_opts, client_ca),
-	  .help = "take only clients with a certificate signed by one of these" },
+	SC_PORT_TLS_OPTIONS(struct serve_opts, port, "", "clients"),
 	SC_OPT_GROUP("Who may come"),
 	{ .name = "token-file",
 	  .letter = 'T',
@@ -169,13 +144,7 @@ const struct sc_opt serve_options[] = {
 	  .min = 0,
 	  .max = -1,
 	  .help = "most connections at once, 0 for any number; more get 503" },
-	{ .name = "max-per-address",
-	  .kind = SC_OPT_NUMBER,
-	  .arg = "N",
-	  .into = offsetof(struct serve_opts, per_address),
-	  .min = 0,
-	  .max = -1,
-	  .help = "most connections from one address, 0 for any number" },
+	SC_PORT_ADDRESS_OPTIONS(struct serve_opts, port),
 	{ .name = "head-timeout",
 	  .kind = SC_OPT_DURATION,
 	  .arg = "DUR",
@@ -202,33 +171,14 @@ const struct sc_opt serve_options[] = {
 	{ .name = NULL },
 };
 
-static int check(const struct serve_opts *o, struct sc_err *err)
-{
-	if (!o->cert != !o->key) {
-		sc_err_set(err, SC_E_USAGE, "cannot speak TLS", "--%s is missing",
-			   o->cert ? "key" : "cert");
-		return sc_err_next(err, "give both --cert and --key");
-	}
-	if (o->client_ca && !o->cert) {
-		sc_err_set(err, SC_E_USAGE, "cannot use --client-ca",
-			   "there is no TLS without --cert and --key");
-		return sc_err_next(
-			err, "give a certificate of the server's own, or leave out --client-ca");
-	}
-	return 0;
-}
-
 static void fill(const struct serve_opts *o, struct sc_ds_http_options *s)
 {
-	static const char *const standard[] = { "127.0.0.1:4437" };
+	static const char *const standard[] = { STANDARD_ADDRESS };
 
 	*s = (struct sc_ds_http_options){
-		.listen = o->listen.items,
-		.listen_count = o->listen.count,
-		.activation = getenv("LISTEN_FDS") != NULL,
-		.cert = o->cert,
-		.key = o->key,
-		.client_ca = o->client_ca,
+		.cert = o->port.cert,
+		.key = o->port.key,
+		.client_ca = o->port.client_ca,
 		.token_file = o->token_file,
 		.prefix = o->prefix,
 		.cors = strcmp(o->cors, "none") == 0 ? "" : o->cors,
@@ -249,14 +199,11 @@ static void fill(const struct serve_opts *o, struct sc_ds_http_options *s)
 		.held_max = o->max_held,
 		.path_max = (size_t)o->max_path,
 		.clients_max = (size_t)o->max_clients,
-		.per_address_max = (size_t)o->per_address,
-		.ready_fd = o->ready_fd,
+		.per_address_max = (size_t)o->port.per_address,
+		.ready_fd = o->port.ready_fd,
 		.say = sc_say_fields,
 	};
-	if (o->listen_given || s->activation)
-		return;
-	s->listen = standard;
-	s->listen_count = 1;
+	sc_port_opts_listen(&o->port, standard, &s->listen, &s->listen_count, &s->activation);
 }
 
 /*
@@ -309,7 +256,7 @@ int run_serve(const void *given, char *const *operands, struct sc_err *err)
 	struct sc_ds_http_options s;
 	struct sc_ds *ds = NULL;
 	sigset_t signals;
-	int lock_fd = -1, signo = 0, rc = check(o, err);
+	int lock_fd = -1, signo = 0, rc = sc_port_opts_check(&o->port, "", err);
 
 	/* before there are threads: the one that waits for them takes them */
 	sigemptyset(&signals);

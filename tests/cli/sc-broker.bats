@@ -63,7 +63,7 @@ free_port() {
 	usage 64 "cannot start: there is no option --lisen; did you mean --listen?" --lisen x
 	usage 64 "cannot speak TLS: --tls-key is missing; give both --tls-cert and --tls-key" --tls-cert x
 	usage 64 "cannot speak TLS: --tls-cert is missing; give both --tls-cert and --tls-key" --key x
-	usage 64 "cannot use --client-ca: there is no TLS without --tls-cert and --tls-key; give a certificate of the broker's own, or leave out --client-ca" \
+	usage 64 "cannot use --client-ca: there is no TLS without --tls-cert and --tls-key; give a certificate of the server's own, or leave out --client-ca" \
 		--client-ca x
 	usage 64 "cannot use --root: 'x' is no path; give one that begins with '/', without '?', '#' and '%'" --root x
 	usage 64 "cannot keep the state: --state and --no-state are both given; leave out one of them" --state x --no-state
