@@ -8,8 +8,8 @@
  * Safety    everything in the loop's thread, except sc_wake_up.
  * Source    epoll(7), timerfd_create(2), signalfd(2), eventfd(2).
  *
- * A callback may add and remove anything, itself included; it must not free the loop. SIGPIPE is
- * ignored from sc_loop_new on (TLS writes need it): a program sees EPIPE.
+ * A callback may add and remove anything, itself included; it must not free the loop. The disposition of SIGPIPE is the
+ * program's own affair: sockets are written to without raising it.
  */
 #ifndef SC_NET_LOOP_H
 #define SC_NET_LOOP_H
