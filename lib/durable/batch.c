@@ -463,8 +463,11 @@ int sc_ds_batch_look(struct sc_ds *ds, struct sc_err *err)
 	struct sc_kv_txn *txn = NULL;
 	struct sc_kv_cursor *cursor = NULL;
 	struct sc_span key, value;
-	int rc = sc_kv_read(ds->kv, &txn, err);
+	int rc;
 
+	/* a process that was killed while it read would keep what is deleted from being used again */
+	sc_kv_reap(ds->kv);
+	rc = sc_kv_read(ds->kv, &txn, err);
 	if (rc == 0)
 		rc = sc_kv_cursor_open(txn, SC_DS_EXPIRY, &cursor, err);
 	if (rc == 0)

@@ -162,7 +162,8 @@ void sc_ds_unwait(struct sc_ds *ds, struct sc_ds_waiter *waiter);
 
 /* -- looking after it -- */
 /* Live streams (not gone; expired ones until they are swept) whose path begins with PREFIX, in
- * byte order. EACH returns 0 to go on; another value ends the list and is returned. */
+ * byte order. EACH returns 0 to go on; another value ends the list and is returned. It may take its
+ * time: nothing of the store is held meanwhile. */
 int sc_ds_list(struct sc_ds *ds, struct sc_span prefix,
 	       int (*each)(void *arg, const struct sc_ds_stream *stream), void *arg,
 	       struct sc_err *err);

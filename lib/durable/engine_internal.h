@@ -239,7 +239,8 @@ struct sc_ds_chores {
 int sc_ds_batch(struct sc_ds *ds, struct sc_ds_call *calls, struct sc_ds_chores *chores,
 		struct sc_err *err);
 void sc_ds_pool_free(struct sc_ds *ds);
-/* The first row of the expiry index, and whether there is something to delete. */
+/* The first row of the expiry index, and whether there is something to delete; and readers that died
+ * are forgotten. */
 int sc_ds_batch_look(struct sc_ds *ds, struct sc_err *err);
 
 /* -- write.c -- */

@@ -173,6 +173,8 @@ int sc_ds_subs_verify(struct sc_ds *ds, void (*told)(void *arg, const char *what
 			break;
 		c.number = sc_ds_get_be64(key.data);
 		rc = check_sub(&c, &row, err);
+		if (c.number == UINT64_MAX)
+			break;
 		sc_ds_key1(&from, c.number + 1);
 	}
 	if (rc >= 0)

@@ -208,8 +208,21 @@ static int check_streams(struct check *c, struct sc_err *err)
 			sid++;
 		}
 		sc_kv_abort(&c->txn);
-	} while (rc == 1);
-	return rc;
+	} while (rc == 1 && sid > 0);
+	return rc < 0 ? rc : 0;
+}
+
+/* The least key behind KEY; empty: there is none. */
+static void after(struct sc_ds_key *key)
+{
+	if (key->len < SC_DS_KEY_MAX) {
+		key->data[key->len++] = 0;
+		return;
+	}
+	while (key->len > 0 && (unsigned char)key->data[key->len - 1] == 0xff)
+		key->len--;
+	if (key->len > 0)
+		key->data[key->len - 1]++;
 }
 
 /* A row of runs or producers: its stream is there, or about to be deleted. The key moves on to the
@@ -226,7 +239,9 @@ static int check_owner(struct check *c, struct sc_ds_key *key, struct sc_err *er
 		rc = has(c, SC_DS_DELETES, key, &value, err);
 	if (rc == 0)
 		fault(c, sid, "it is away, but not what was in it");
-	sc_ds_key1(key, sid + 1);
+	key->len = 0;
+	if (sid < UINT64_MAX)
+		sc_ds_key1(key, sid + 1);
 	return rc < 0 ? rc : 0;
 }
 
@@ -244,7 +259,7 @@ static int check_index(struct check *c, int table, struct sc_ds_key *key, struct
 		fault(c, sid, "the expiry index has it where it is not");
 	if (table == SC_DS_FORKS && (rc == 0 || (rc == 1 && stream.source_sid != first)))
 		fault(c, sid, "it is listed as a fork, and is none");
-	sc_ds_key2(key, first, sid + 1);
+	after(key);
 	return 0;
 }
 
@@ -258,11 +273,7 @@ static int check_path(struct check *c, struct sc_ds_key *key, struct sc_span val
 	if (rc == 0 || (rc == 1 && (stream.path.len != key->len + 1 ||
 				    memcmp(stream.path.data + 1, key->data, key->len))))
 		fault(c, sid, "a path leads to it that is not its own");
-	/* the next key there can be */
-	if (key->len < SC_DS_KEY_MAX)
-		key->data[key->len++] = 0;
-	else
-		key->data[key->len - 1]++; /* paths have no byte 255 at their end: it is a URL */
+	after(key);
 	return rc < 0 ? rc : 0;
 }
 
@@ -287,7 +298,7 @@ static int check_table(struct check *c, int table, struct sc_err *err)
 	do {
 		rc = sc_kv_read(c->ds->kv, &c->txn, err);
 		for (left = PAGE; rc >= 0 && left > 0; left--) {
-			rc = seek(c, table, &key, &value, err);
+			rc = key.len ? seek(c, table, &key, &value, err) : 0;
 			if (rc <= 0)
 				break;
 			rc = check_row(c, table, &key, value, err);
