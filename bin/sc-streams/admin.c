@@ -1,8 +1,11 @@
 /* admin.c: ls, trim, seal, verify: on a folder, whether a server runs on it or not. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "base/base64.h"
 #include "base/say.h"
+#include "json/scan.h"
 #include "sc-streams.h"
 
 const struct sc_opt plain_options[] = {
@@ -34,6 +37,52 @@ static void print_expiry(const struct sc_ds_stream *s, bool json)
 	printf(json ? ",\"expires\":\"%s\"" : " expires=%s", time);
 }
 
+/* How many bytes of REST are one character that can be shown; 0: none. */
+static size_t character(struct sc_span rest)
+{
+	unsigned char c = (unsigned char)rest.data[0];
+
+	if (c < 0x80)
+		return c > ' ' && c != 0x7f;
+	for (size_t len = 2; len <= 4 && len <= rest.len; len++)
+		if (sc_utf8_valid(sc_span(rest.data, len)))
+			return c == 0xc2 && (unsigned char)rest.data[1] < 0xa0 ? 0 : len;
+	return 0;
+}
+
+/* A path for people: control bytes and what is no UTF-8 as %XX, as a request may write them. */
+static int put_shown(struct sc_bytes *out, struct sc_span path)
+{
+	int rc = 0;
+
+	for (size_t i = 0, len; rc == 0 && i < path.len; i += len ? len : 1) {
+		len = character(sc_span(path.data + i, path.len - i));
+		rc = len ? sc_bytes_put(out, path.data + i, len)
+			 : sc_bytes_putf(out, "%%%02X", (unsigned char)path.data[i]);
+	}
+	return rc;
+}
+
+/* Of a path that is no text its bytes too. */
+static int put_path(struct sc_bytes *out, struct sc_span path)
+{
+	struct sc_bytes shown;
+	int rc;
+
+	if (sc_utf8_valid(path))
+		return sc_bytes_put_json(out, path);
+	sc_bytes_init(&shown, 4096);
+	rc = put_shown(&shown, path);
+	if (rc == 0)
+		rc = sc_bytes_put_json(out, sc_span(shown.data, shown.len));
+	sc_bytes_done(&shown);
+	if (rc == 0)
+		rc = sc_bytes_puts(out, ",\"path_base64\":\"");
+	if (rc == 0)
+		rc = sc_base64_put(out, path);
+	return rc < 0 ? rc : sc_bytes_putc(out, '"');
+}
+
 static int print_json(const struct sc_ds_stream *s, const char *first, const char *tail)
 {
 	struct sc_bytes text;
@@ -42,7 +91,7 @@ static int print_json(const struct sc_ds_stream *s, const char *first, const cha
 	sc_bytes_init(&text, 1 << 20);
 	rc = sc_bytes_puts(&text, "{\"path\":");
 	if (rc == 0)
-		rc = sc_bytes_put_json(&text, s->path);
+		rc = put_path(&text, s->path);
 	if (rc == 0)
 		rc = sc_bytes_puts(&text, ",\"type\":");
 	if (rc == 0)
@@ -57,38 +106,38 @@ static int print_json(const struct sc_ds_stream *s, const char *first, const cha
 	return rc;
 }
 
-/* PATH NEXT TYPE, and what else there is to say. Control bytes of a path are shown as %XX, as a
- * request would write them. */
-static void print_text(const struct sc_ds_stream *s, const char *tail)
+/* PATH NEXT TYPE, and what else there is to say. */
+static int print_text(const struct sc_ds_stream *s, const char *tail)
 {
-	for (size_t i = 0; i < s->path.len; i++) {
-		unsigned char c = (unsigned char)s->path.data[i];
+	struct sc_bytes path;
+	int rc;
 
-		if (c <= ' ' || c == 0x7f)
-			printf("%%%02X", c);
-		else
-			putchar(c);
+	sc_bytes_init(&path, 4096);
+	rc = put_shown(&path, s->path);
+	if (rc == 0) {
+		printf("%.*s %s %.*s", (int)path.len, path.data, tail, (int)s->type.len,
+		       s->type.data);
+		if (s->closed)
+			printf(" closed");
+		if (s->first)
+			printf(" trimmed");
+		print_expiry(s, false);
+		putchar('\n');
 	}
-	printf(" %s %.*s", tail, (int)s->type.len, s->type.data);
-	if (s->closed)
-		printf(" closed");
-	if (s->first)
-		printf(" trimmed");
-	print_expiry(s, false);
-	putchar('\n');
+	sc_bytes_done(&path);
+	return rc;
 }
 
 static int each(void *arg, const struct sc_ds_stream *s)
 {
 	const struct listing *l = arg;
 	char first[SC_DS_OFFSET_TEXT], tail[SC_DS_OFFSET_TEXT];
+	int rc;
 
 	sc_ds_offset_format(s->first, first);
 	sc_ds_offset_format(s->tail, tail);
-	if (l->json)
-		return print_json(s, first, tail);
-	print_text(s, tail);
-	return ferror(stdout) ? SC_E_IO : 0;
+	rc = l->json ? print_json(s, first, tail) : print_text(s, tail);
+	return rc < 0 ? rc : ferror(stdout) ? SC_E_IO : 0;
 }
 
 int run_ls(const void *given, char *const *operands, struct sc_err *err)
@@ -96,8 +145,14 @@ int run_ls(const void *given, char *const *operands, struct sc_err *err)
 	const struct plain_opts *o = given;
 	struct listing l = { o->common.json };
 	struct sc_ds *ds = NULL;
-	int rc = open_to_read(operands[0], &ds, err);
+	int rc = 0;
 
+	if (operands[1] && operands[1][0] && operands[1][0] != '/') {
+		sc_err_set(err, SC_E_USAGE, "cannot list", "'%s' begins no path of a stream",
+			   operands[1]);
+		return sc_err_next(err, "begin it with a '/', as in /v1/stream/chat/");
+	}
+	rc = open_to_read(operands[0], &ds, err);
 	if (rc == 0)
 		rc = sc_ds_list(ds, operands[1] ? sc_span_str(operands[1]) : SC_SPAN(""), each, &l,
 				err);
@@ -113,19 +168,30 @@ int run_ls(const void *given, char *const *operands, struct sc_err *err)
 static int tell(const struct sc_ds_answer *answer, const char *tried, const char *kind,
 		const char *name, struct sc_err *err)
 {
+	char next[SC_DS_OFFSET_TEXT];
 	int code = SC_E_IO;
+	const char *why;
 
 	if (answer->status >= 200 && answer->status < 300)
 		return 0;
 	if (answer->status == 404 || answer->status == 410)
 		code = SC_E_NOLOG;
 	else if (answer->status == 400)
-		code = SC_E_REFUSED;
+		code = strcmp(kind, "group") == 0 ? SC_E_USAGE : SC_E_REFUSED;
 	else if (answer->status == 503)
 		code = SC_E_BUSY;
-	sc_err_set(err, code, tried, "%s",
-		   answer->error ? answer->error : sc_ds_reason(answer->status));
-	return sc_err_on(err, kind, name);
+	why = answer->error ? answer->error : sc_ds_reason(answer->status);
+	if (answer->has_next) {
+		sc_ds_offset_format(answer->next, next);
+		sc_err_set(err, code, tried, "%s, %s", why, next);
+	} else {
+		sc_err_set(err, code, tried, "%s", why);
+	}
+	sc_err_on(err, kind, name);
+	return code == SC_E_USAGE
+		       ? sc_err_next(err, "give the front of a path, up to its first part that "
+					  "begins with a dot: /v1/stream/orders")
+		       : code;
 }
 
 static int call_it(const char *folder, struct sc_ds_call *call, const char *tried, const char *kind,

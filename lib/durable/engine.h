@@ -70,7 +70,8 @@ void sc_ds_close(struct sc_ds *ds);
 /* -- writes -- */
 enum sc_ds_op {
 	SC_DS_OP_REQUEST, /* request: PUT, POST or DELETE */
-	SC_DS_OP_TRIM,    /* request.path, position: 204, 400 past the tail, 404, 410 */
+	SC_DS_OP_TRIM,    /* request.path, position: 204, 400 past the tail (which is `next`) or
+			   * inside a message, 404, 410 */
 	SC_DS_OP_SEAL,    /* request.path: the group: 204; for good */
 	SC_DS_OP_WORK     /* for the rooms' own: see durable/engine_internal.h */
 };

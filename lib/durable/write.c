@@ -393,6 +393,8 @@ static int trim(struct sc_ds_work *work, struct sc_ds_call *call, struct sc_err 
 	if (call->position > entry->stream.tail) {
 		sc_ds_answer_error(&call->answer, 400,
 				   "the offset is behind the end of the stream");
+		call->answer.has_next = true;
+		call->answer.next = entry->stream.tail;
 		return 0;
 	}
 	if (call->position <= entry->stream.first)

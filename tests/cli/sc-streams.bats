@@ -163,12 +163,29 @@ certificate() { # NAME
 	ask 410 "$base/chat/1?offset=0000000000000000_0000000000000000"
 	ask 200 "$base/chat/1"
 	[[ $output == two ]]
-	usage 79 "cannot trim stream '/v1/stream/chat/1': the offset is behind the end of the stream" trim data /v1/stream/chat/1 \
-		0000000000000000_0000000000000099
+	usage 79 "cannot trim stream '/v1/stream/chat/1': the offset is behind the end of the stream, 0000000000000000_0000000000000014" \
+		trim data /v1/stream/chat/1 0000000000000000_0000000000000099
 	run -66 --separate-stderr sc-streams trim data /v1/stream/none 0000000000000000_0000000000000000
 	sc-streams seal data /v1/stream/chat
 	ask 409 -X PUT "$base/chat/.new"
 	put other
+	usage 64 "cannot seal group '/v1/stream/chat/.new': this is not a group of streams; give the front of a path, up to its first part that begins with a dot: /v1/stream/orders" \
+		seal data /v1/stream/chat/.new
+	usage 64 "cannot list: 'v1/stream' begins no path of a stream; begin it with a '/', as in /v1/stream/chat/" ls data v1/stream
+}
+
+@test "paths that are no text are listed without a loss" {
+	streams server
+	for name in 'caf\xc3\xa9' 'latin\xe9' 'csi\xc2\x9b'; do
+		put x --request-target "$(printf "/v1/stream/$name")"
+	done
+	run -0 sc-streams ls data
+	[[ ${lines[0]} == '/v1/stream/café '* && ${lines[1]} == '/v1/stream/csi%C2%9B '* && ${lines[2]} == '/v1/stream/latin%E9 '* ]]
+	run -0 sc-streams ls --json data
+	[[ $(jq -r .path <<<"${lines[0]}") == /v1/stream/café ]]
+	jq -e '.path_base64 == null' <<<"${lines[0]}"
+	[[ $(jq -r .path <<<"${lines[2]}") == /v1/stream/latin%E9 ]]
+	[[ $(jq -r .path_base64 <<<"${lines[2]}" | base64 -d) == "$(printf '/v1/stream/latin\xe9')" ]]
 }
 
 @test "tokens: who may read, write, see the numbers; a change of the file counts" {
