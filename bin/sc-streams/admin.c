@@ -6,6 +6,7 @@
 #include "base/base64.h"
 #include "base/say.h"
 #include "json/scan.h"
+#include "net/http.h"
 #include "sc-streams.h"
 
 const struct sc_opt plain_options[] = {
@@ -180,7 +181,7 @@ static int tell(const struct sc_ds_answer *answer, const char *tried, const char
 		code = strcmp(kind, "group") == 0 ? SC_E_USAGE : SC_E_REFUSED;
 	else if (answer->status == 503)
 		code = SC_E_BUSY;
-	why = answer->error ? answer->error : sc_ds_reason(answer->status);
+	why = answer->error ? answer->error : sc_http_reason(answer->status);
 	if (answer->has_next) {
 		sc_ds_offset_format(answer->next, next);
 		sc_err_set(err, code, tried, "%s, %s", why, next);

@@ -40,34 +40,3 @@ void sc_ds_answer_busy(struct sc_ds_answer *answer, const char *error)
 	sc_ds_answer_error(answer, 503, error);
 	answer->retry_after_s = 1;
 }
-
-const char *sc_ds_reason(int status)
-{
-	static const struct {
-		int status;
-		const char *words;
-	} reasons[] = {
-		{ 200, "OK" },
-		{ 201, "Created" },
-		{ 204, "No Content" },
-		{ 304, "Not Modified" },
-		{ 400, "Bad Request" },
-		{ 401, "Unauthorized" },
-		{ 403, "Forbidden" },
-		{ 404, "Not Found" },
-		{ 405, "Method Not Allowed" },
-		{ 409, "Conflict" },
-		{ 410, "Gone" },
-		{ 413, "Content Too Large" },
-		{ 414, "URI Too Long" },
-		{ 429, "Too Many Requests" },
-		{ 431, "Request Header Fields Too Large" },
-		{ 500, "Internal Server Error" },
-		{ 503, "Service Unavailable" },
-	};
-
-	for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++)
-		if (reasons[i].status == status)
-			return reasons[i].words;
-	return "Error";
-}

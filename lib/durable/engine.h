@@ -195,7 +195,7 @@ struct sc_ds_stats {
 	uint64_t write_failures;               /* commits that failed */
 	uint64_t commits, calls;               /* so: calls a commit */
 	uint64_t reads, read_bytes;
-	uint64_t expired, trimmed, deleted_bytes;
+	uint64_t expired, trimmed, deleted_bytes; /* streams, bytes, bytes */
 	/* now */
 	uint64_t inflight_bytes, inflight_calls, waiters;
 	uint64_t streams, delete_backlog, expiry_due;

@@ -12,8 +12,21 @@ static bool refused(const struct sc_ds_conn *conn)
 
 static void too_large(struct sc_ds_conn *conn)
 {
+	bool reserved = conn->route == SC_DS_ROUTE_RESERVED;
+
 	sc_ds_conn_refuse(conn, 413, "the body is too large");
+	if (reserved)
+		sc_ds_sub_refuse_long(&conn->call.answer);
 	conn->close_after = true;
+}
+
+/* The longest body that is taken. */
+static uint64_t body_max(const struct sc_ds_conn *conn)
+{
+	uint64_t max = conn->shard->http->o.body_max;
+
+	return conn->route == SC_DS_ROUTE_RESERVED && max > SC_DS_SUB_BODY_MAX ? SC_DS_SUB_BODY_MAX
+									       : max;
 }
 
 static void too_much(struct sc_ds_conn *conn)
@@ -41,7 +54,7 @@ bool sc_ds_conn_body_fits(struct sc_ds_conn *conn)
 	struct sc_ds_http *http = conn->shard->http;
 	uint64_t held = atomic_load_explicit(&http->held, memory_order_relaxed);
 	bool long_one = conn->declared > DISCARD_MAX;
-	bool large = conn->declared > (conn->collects ? http->o.body_max : DISCARD_MAX);
+	bool large = conn->declared > (conn->collects ? body_max(conn) : DISCARD_MAX);
 	bool much = conn->collects &&
 		    (held >= http->o.held_max || conn->declared > http->o.held_max - held);
 
@@ -102,8 +115,6 @@ static bool stop_reading(struct sc_ds_conn *conn)
 
 bool sc_ds_conn_body(struct sc_ds_conn *conn, const char *data, size_t len)
 {
-	struct sc_ds_http *http = conn->shard->http;
-
 	if (!conn->collects) {
 		conn->discarded += len;
 		if (conn->discarded > DISCARD_MAX && !refused(conn))
@@ -111,7 +122,7 @@ bool sc_ds_conn_body(struct sc_ds_conn *conn, const char *data, size_t len)
 		conn->close_after = conn->close_after || conn->discarded > DISCARD_MAX;
 		return conn->discarded <= DISCARD_MAX;
 	}
-	if (conn->body.len + len > http->o.body_max) {
+	if (conn->body.len + len > body_max(conn)) {
 		too_large(conn);
 		return stop_reading(conn);
 	}

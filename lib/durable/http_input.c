@@ -89,7 +89,10 @@ static enum sc_ds_step begin(struct sc_ds_conn *conn, size_t len)
 	if (status) {
 		conn->target = sc_span("", 0);
 		conn->close_after = true;
-		sc_ds_conn_refuse(conn, status, "the request's head is malformed");
+		sc_ds_conn_refuse(conn, status,
+				  status == 505   ? "only HTTP/1.1 is spoken here"
+				  : status == 431 ? "the request's head has too many fields"
+						  : "the request's head is malformed");
 		return sc_ds_conn_reply(conn);
 	}
 	sc_ds_conn_head(conn, &head);

@@ -299,7 +299,9 @@ void sc_ds_page_metrics(struct sc_ds_conn *conn);
 void sc_ds_count(struct sc_ds_conn *conn);
 
 /* -- http_reserved.c: PREFIX/__ds -- */
-/* The answer to a request below the reserved name; its body has been read. */
+/* Where a request below the reserved name goes, and whether it may: before its body is taken. */
+void sc_ds_reserved_head(struct sc_ds_conn *conn);
+/* The answer; the body has been read. */
 enum sc_ds_step sc_ds_reserved(struct sc_ds_conn *conn);
 void sc_ds_reserved_forget(struct sc_ds_conn *conn);
 

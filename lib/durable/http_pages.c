@@ -8,8 +8,8 @@
 static const char *const method_names[SC_DS_METHOD_KINDS] = { "GET",  "POST",    "PUT",  "DELETE",
 							      "HEAD", "OPTIONS", "OTHER" };
 /* The last counts what is none of them: a connection that ended before its answer. */
-static const int statuses[SC_DS_STATUS_KINDS] = { 200, 201, 204, 304, 400, 401, 403, 404, 405,
-						  409, 410, 413, 414, 429, 431, 500, 503, 0 };
+static const int statuses[SC_DS_STATUS_KINDS] = { 200, 201, 204, 304, 400, 401, 403, 404, 405, 409,
+						  410, 413, 414, 429, 431, 500, 503, 505, 0 };
 
 static size_t method_at(const char *method)
 {
@@ -244,7 +244,8 @@ static int put_engine(const struct sc_ds_stats *s, struct sc_bytes *out)
 		{ "reads_total", "counter", "Reads of streams.", s->reads },
 		{ "read_bytes_total", "counter", "Bytes read from streams.", s->read_bytes },
 		{ "expired_total", "counter", "Streams that expired.", s->expired },
-		{ "trims_total", "counter", "Trims.", s->trimmed },
+		{ "trimmed_bytes_total", "counter", "Bytes of streams that trims gave up.",
+		  s->trimmed },
 		{ "deleted_bytes_total", "counter", "Bytes removed from the store.",
 		  s->deleted_bytes },
 		{ "inflight_bytes", "gauge", "Bytes written and not yet durable.",

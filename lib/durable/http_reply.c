@@ -62,7 +62,7 @@ static const char *location(struct sc_ds_conn *conn)
 /* An error without a body gets its words. */
 static void word_it(struct sc_ds_answer *answer)
 {
-	const char *words = answer->error ? answer->error : sc_ds_reason(answer->status);
+	const char *words = answer->error ? answer->error : sc_http_reason(answer->status);
 
 	if (answer->body.len || answer->status < 400)
 		return;

@@ -226,13 +226,11 @@ static void route(struct sc_ds_conn *conn)
 	else if (strcmp(conn->method, "OPTIONS") == 0)
 		conn->route = SC_DS_ROUTE_OPTIONS;
 	else if (is_reserved(name))
-		conn->route = SC_DS_ROUTE_RESERVED; /* who may is told there */
+		sc_ds_reserved_head(conn);
 	else if (!known)
 		sc_ds_conn_refuse(conn, 405, "a stream knows no such method");
 	else
 		route_stream(conn, name);
-	if (conn->route == SC_DS_ROUTE_RESERVED)
-		conn->collects = true;
 }
 
 void sc_ds_conn_head(struct sc_ds_conn *conn, const struct sc_http_head *head)

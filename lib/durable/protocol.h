@@ -80,8 +80,6 @@ void sc_ds_answer_clear(struct sc_ds_answer *answer);
 void sc_ds_answer_error(struct sc_ds_answer *answer, int status, const char *error);
 /* 503 with Retry-After: 1. */
 void sc_ds_answer_busy(struct sc_ds_answer *answer, const char *error);
-/* "Not Found"... for a status line or a body; never NULL. */
-const char *sc_ds_reason(int status);
 
 /* What sc_ds_messages_split said of a body in JSON mode, ahead of the decision; NULL where one of
  * these is asked for: then it is done there, when it is needed. */

@@ -36,6 +36,7 @@ int sc_ds_keys_sign(const struct sc_ds_keys *keys, struct sc_span body, int64_t 
 #define SC_DS_TOKEN_S 3600
 int sc_ds_token_put(const struct sc_ds_keys *keys, struct sc_span id, uint64_t generation,
 		    int64_t now_us, struct sc_bytes *out, struct sc_err *err);
+/* ID with data NULL: of any subscription. */
 enum sc_ds_token { SC_DS_TOKEN_GOOD, SC_DS_TOKEN_INVALID, SC_DS_TOKEN_EXPIRED };
 enum sc_ds_token sc_ds_token_check(const struct sc_ds_keys *keys, struct sc_span id,
 				   struct sc_span token, int64_t now_us, uint64_t *ret_generation);

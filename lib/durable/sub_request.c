@@ -323,15 +323,25 @@ static int parse_worker(struct sc_ds_sub_request *r, const struct sc_json *top,
 	return r->op == SC_DS_SUB_RELEASE ? 1 : take_acks(r, top, answer);
 }
 
-static bool take_token(struct sc_ds_sub_request *r, struct sc_span authorization)
+bool sc_ds_sub_take_token(struct sc_ds_sub_request *r, struct sc_span authorization,
+			  struct sc_ds_answer *answer)
 {
 	static const char scheme[] = "Bearer ";
 	size_t len = sizeof(scheme) - 1;
 
-	if (authorization.len <= len || strncasecmp(authorization.data, scheme, len) != 0)
+	if (authorization.len <= len || strncasecmp(authorization.data, scheme, len) != 0) {
+		sc_ds_sub_refuse(answer, SC_DS_SUB_TOKEN_INVALID,
+				 "Authorization: Bearer with the wake's token is missing");
 		return false;
+	}
 	r->token = sc_span(authorization.data + len, authorization.len - len);
 	return true;
+}
+
+void sc_ds_sub_refuse_long(struct sc_ds_answer *answer)
+{
+	(void)refuse(answer, "the body is longer than 1 MiB");
+	answer->status = 413;
 }
 
 static int parse_body(struct sc_ds_sub_request *r, struct sc_span body, struct sc_ds_answer *answer)
@@ -363,26 +373,16 @@ static int parse_body(struct sc_ds_sub_request *r, struct sc_span body, struct s
 	}
 }
 
-int sc_ds_sub_parse(struct sc_ds_sub_request *r, struct sc_span authorization, struct sc_span body,
-		    struct sc_ds_answer *answer)
+int sc_ds_sub_parse(struct sc_ds_sub_request *r, struct sc_span body, struct sc_ds_answer *answer)
 {
-	bool worker = r->op == SC_DS_SUB_CALLBACK || r->op == SC_DS_SUB_ACK ||
-		      r->op == SC_DS_SUB_RELEASE;
-
 	sc_ds_answer_clear(answer);
-	if (worker && !take_token(r, authorization)) {
-		sc_ds_sub_refuse(answer, SC_DS_SUB_TOKEN_INVALID,
-				 "Authorization: Bearer with the wake's token is missing");
-		return 0;
-	}
 	if (r->op == SC_DS_SUB_GET || r->op == SC_DS_SUB_DELETE)
 		return 1;
 	if (r->op == SC_DS_SUB_UNLINK)
 		return take_path(r, &r->streams[0]) ? 1
 						    : refuse(answer, "this is no path of a stream");
 	if (body.len > SC_DS_SUB_BODY_MAX) {
-		(void)refuse(answer, "the body is longer than 1 MiB");
-		answer->status = 413;
+		sc_ds_sub_refuse_long(answer);
 		return 0;
 	}
 	return parse_body(r, body, answer);

@@ -74,9 +74,14 @@ struct sc_ds_sub_request {
  * there; *ret_method: but another method would find something. */
 bool sc_ds_sub_route(struct sc_span below, const char *method, struct sc_ds_sub_request *ret_request,
 		     bool *ret_method);
-/* Body and token of a request whose op and id are known: 1 = go on, 0 = ANSWER says why not. */
-int sc_ds_sub_parse(struct sc_ds_sub_request *request, struct sc_span authorization,
-		    struct sc_span body, struct sc_ds_answer *answer);
+/* Authorization of a worker's request; false: ANSWER says that there is none. */
+bool sc_ds_sub_take_token(struct sc_ds_sub_request *request, struct sc_span authorization,
+			  struct sc_ds_answer *answer);
+/* The body of a request whose op and id are known: 1 = go on, 0 = ANSWER says why not. */
+int sc_ds_sub_parse(struct sc_ds_sub_request *request, struct sc_span body,
+		    struct sc_ds_answer *answer);
+/* A body that is longer than SC_DS_SUB_BODY_MAX: 413. */
+void sc_ds_sub_refuse_long(struct sc_ds_answer *answer);
 void sc_ds_sub_request_done(struct sc_ds_sub_request *request);
 
 /* May a webhook be at URL? NULL, or why not. */

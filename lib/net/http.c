@@ -178,6 +178,7 @@ const char *sc_http_reason(int status)
 	} list[] = {
 		{ 101, "Switching Protocols" },
 		{ 200, "OK" },
+		{ 201, "Created" },
 		{ 204, "No Content" },
 		{ 301, "Moved Permanently" },
 		{ 302, "Found" },

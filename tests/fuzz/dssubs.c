@@ -61,7 +61,7 @@ static void request(struct sc_span bytes)
 			int rc;
 
 			r.prefix = SC_SPAN("/v1/stream/");
-			rc = sc_ds_sub_parse(&r, SC_SPAN("Bearer x"), body, &answer);
+			rc = sc_ds_sub_parse(&r, body, &answer);
 			if (rc < 0 || (rc == 0 && (answer.status < 400 || !answer.body.len)) ||
 			    r.id.len != id_len || r.id.data != r.text.data)
 				abort();

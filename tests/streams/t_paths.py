@@ -127,6 +127,21 @@ def health_is_answered(p):
     p.at("/health").head()
 
 
+@test(ours=True, options=[])
+def each_answer_is_counted_by_its_status(p):
+    def counted(method, status):
+        with p.wire() as w:
+            return f'sc_streams_http_requests_total{{method="{method}",status="{status}"}} 1\n' in w.ask("GET", "/metrics").body.decode()
+
+    p.stream().put()
+    with p.wire() as w:
+        w.send(b"GET / HTTP/2.0\r\n\r\n")
+        r = w.reply()
+        check(r.status == 505 and b"HTTP/1.1" in r.body, r)
+    for method, status in (("PUT", 201), ("OTHER", 505)):
+        check(counted(method, status), method, status)
+
+
 @test(differs="no limit")
 def a_path_has_512_bytes(p):
     start = f"{PREFIX}{p.name}/"

@@ -10,7 +10,7 @@ import time
 
 from hooks import Receiver, Sub, b64, events, free_port
 from lab import BUILD, check
-from web import PREFIX, ZERO, after, off, until
+from web import PREFIX, ZERO, after, off, request, until
 from world import Place, Server, Stream, test
 
 JSON = {"Content-Type": "application/json"}
@@ -159,6 +159,35 @@ def there_are_limits(p):
     Stream(p, PREFIX + "p0/0").delete()
     stream(p, "p0/later")
     check("p0/later" in Sub(p, "0").links(), "room again")
+
+
+@test(ours=True)
+def bodies_of_strangers_are_not_taken(p):
+    """What is refused whatever its body says is refused before the body: by who asks, where, and how long it is."""
+    path = os.path.join(p.folder, "tokens")
+    with open(path, "w", encoding="ascii") as f:
+        f.write("read r-token\nadmin a-token\n")
+    admin, forged = {"Authorization": "Bearer a-token"}, {"Authorization": "Bearer e30.AAAA"}
+    for options, cases in ((ON, (("PUT", "s", {}, 401), ("PUT", "s", {"Authorization": "Bearer r-token"}, 403), ("POST", "s/streams", {}, 401),
+                                 ("POST", "s/claim", {}, 401), ("POST", "s/ack", {}, 401), ("POST", "s/ack", forged, 401),
+                                 ("POST", "s/callback", forged, 401), ("POST", "s/release", forged, 401), ("POST", "s", {}, 405), ("POST", "s/x", {}, 404),
+                                 ("PUT", "s", admin, 413), ("POST", "../jwks.json", {}, 404))), ((), (("PUT", "s", {}, 404), ("PUT", "s", admin, 404)))):
+        folder = os.path.join(p.folder, f"own{len(options)}")
+        os.mkdir(folder)
+        with Server(folder, *options, "--token-file", path) as server:
+            q = Place(server, "own", folder)
+            for method, what, fields, status in cases:
+                for length in ({"Content-Length": 60 << 20}, {"Content-Length": (1 << 20) + 1}):
+                    with q.wire() as w:
+                        w.send(request(method, PREFIX + "__ds/subscriptions/" + what, {**fields, **length}))
+                        r = w.reply()
+                        check(r.status == status and r.get("Connection") == "close" and b'"error"' in r.body, method, what, fields, length, r)
+            if not options:
+                continue
+            with q.wire() as w:  # and one that only turns out to be too long
+                w.send(request("PUT", PREFIX + "__ds/subscriptions/s", admin, [b"x" * 65536] * 16 + [b"y"]))
+                r = w.reply()
+                check(r.status == 413 and b'"error"' in r.body, r)
 
 
 # --- links ---------------------------------------------------------------------------------------------------------

@@ -164,6 +164,7 @@ class Wire:
         """Status and fields of the next reply."""
         first = self.line().decode("latin-1")
         check(first.startswith("HTTP/1.1 ") and first[9:12].isdigit(), "no status line:", first[:100])
+        check(first[13:] not in ("", "Status"), "a status without its words:", first[:100])
         fields = []
         while line := self.line():
             name, colon, value = line.decode("latin-1").partition(":")

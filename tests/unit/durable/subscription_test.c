@@ -405,7 +405,7 @@ TEST(random_bodies_are_safe)
 		CHECK(sc_ds_sub_route(SC_SPAN("subscriptions/%C3%A9x"), "PUT", &r, &other));
 		r.op = op == SC_DS_SUB_UNLINK ? SC_DS_SUB_LINK : op;
 		r.prefix = SC_SPAN("/v1/stream/");
-		good += sc_ds_sub_parse(&r, SC_SPAN("Bearer x"), sc_span(body, len), &answer) == 1;
+		good += sc_ds_sub_parse(&r, sc_span(body, len), &answer) == 1;
 		CHECK_SPAN(r.id, "\xc3\xa9x");
 		for (size_t i = 1; i < r.stream_count; i++)
 			CHECK(r.streams[i].data != r.streams[i - 1].data);
