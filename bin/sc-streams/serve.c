@@ -171,6 +171,15 @@ const struct sc_opt serve_options[] = {
 	{ .name = NULL },
 };
 
+static int check(const struct serve_opts *o, struct sc_err *err)
+{
+	if (!o->cors[0]) {
+		sc_err_set(err, SC_E_USAGE, "cannot serve", "--cors names no origin");
+		return sc_err_next(err, "name one, * for all, or none");
+	}
+	return sc_port_opts_check(&o->port, "", err);
+}
+
 static void fill(const struct serve_opts *o, struct sc_ds_http_options *s)
 {
 	static const char *const standard[] = { STANDARD_ADDRESS };
@@ -256,7 +265,7 @@ int run_serve(const void *given, char *const *operands, struct sc_err *err)
 	struct sc_ds_http_options s;
 	struct sc_ds *ds = NULL;
 	sigset_t signals;
-	int lock_fd = -1, signo = 0, rc = sc_port_opts_check(&o->port, "", err);
+	int lock_fd = -1, signo = 0, rc = check(o, err);
 
 	/* before there are threads: the one that waits for them takes them */
 	sigemptyset(&signals);

@@ -70,6 +70,20 @@ static int check_prefix(struct sc_ds_http *http, struct sc_err *err)
 	return sc_err_next(err, "write it as in /v1/stream/");
 }
 
+/* It becomes a field of every answer. */
+static int check_cors(const struct sc_ds_http *http, struct sc_err *err)
+{
+	bool clean = true;
+
+	for (const char *c = http->o.cors; clean && *c; c++)
+		clean = *c > ' ' && *c < 0x7f && *c != ',';
+	if (clean)
+		return 0;
+	sc_err_set(err, SC_E_USAGE, "cannot serve", "it is not one origin");
+	sc_err_on(err, "CORS origin", http->o.cors);
+	return sc_err_next(err, "write it as in https://app.example.com, or take * for all");
+}
+
 static int open_tls(const struct sc_ds_http *http, struct sc_tls_context **ret_tls,
 		    struct sc_err *err)
 {
@@ -158,6 +172,8 @@ static int open_all(struct sc_ds_http *http, struct sc_err *err)
 {
 	int rc = check_prefix(http, err);
 
+	if (rc == 0)
+		rc = check_cors(http, err);
 	raise_limit();
 	if (rc == 0)
 		rc = sc_ds_peers_init(&http->peers, http->o.per_address_max, err);

@@ -115,29 +115,33 @@ static int look(struct sc_ds_logs *logs, size_t at, struct sc_log **handle,
 	return 0;
 }
 
+static const char tried_read[] = "cannot read the log";
+
+/* Of LINES what is below TAIL, to about MOST bytes: 1 = there is more. */
 static int put_rows(struct sc_span lines, uint64_t tail, size_t most, struct sc_bytes *out,
-		    uint64_t *ret_end)
+		    uint64_t *ret_end, struct sc_err *err)
 {
 	const char *at = lines.data, *end = lines.data + lines.len;
-	int rc = 0;
 
-	while (rc == 0 && at < end) {
+	while (at < end) {
 		const char *stop = memchr(at, '\n', (size_t)(end - at));
 		struct sc_line line;
 
 		if (!stop || !sc_line_parse(sc_span(at, (size_t)(stop - at)), true, &line))
-			return SC_E_DATA;
+			return sc_err_set(err, SC_E_DATA, tried_read,
+					  "what lies behind row %llu is no line",
+					  (unsigned long long)*ret_end);
 		if (line.offset > tail)
 			return 1;
-		rc = out->len > 1 ? sc_bytes_putc(out, ',') : 0;
-		if (rc == 0)
-			rc = sc_bytes_put(out, line.msg.data, line.msg.len);
+		if ((out->len > 1 && sc_bytes_putc(out, ',') < 0) ||
+		    sc_bytes_put(out, line.msg.data, line.msg.len) < 0)
+			return sc_err_nomem(err, tried_read);
 		*ret_end = line.offset;
 		at = stop + 1;
-		if (rc == 0 && out->len >= most && at < end)
+		if (out->len >= most && at < end)
 			return 1;
 	}
-	return rc;
+	return 0;
 }
 
 /* Rows from START, to about MOST bytes: a JSON array. *ret_end: behind the last of them. */
@@ -146,26 +150,27 @@ static int read_rows(struct sc_log *log, uint64_t start, uint64_t tail, size_t m
 {
 	struct sc_reader *reader = NULL;
 	struct sc_run run;
-	int rc, more = 0;
+	int rc = 0, more = 0;
 
 	*ret_end = start;
-	rc = sc_bytes_putc(out, '[');
-	if (rc == 0 && start < tail)
+	if (sc_bytes_putc(out, '[') < 0)
+		return sc_err_nomem(err, tried_read);
+	if (start < tail)
 		rc = sc_reader_open(log, start + 1, &reader, err);
 	while (rc == 0 && reader && more == 0 && out->len < most) {
 		rc = sc_reader_next(reader, most, &run, err);
 		if (rc <= 0)
 			break;
-		more = put_rows(run.lines, tail, most, out, ret_end);
+		more = put_rows(run.lines, tail, most, out, ret_end, err);
 		rc = more < 0 ? more : 0;
 	}
 	/* read to the end: what lies between the last row and the frontier was never a row */
 	if (rc == 0 && more == 0 && out->len < most)
 		*ret_end = tail;
 	sc_reader_close(reader);
-	if (rc == SC_E_NOMEM)
-		return sc_err_nomem(err, "cannot read the log");
-	return rc < 0 ? rc : sc_bytes_putc(out, ']');
+	if (rc >= 0 && sc_bytes_putc(out, ']') < 0)
+		rc = sc_err_nomem(err, tried_read);
+	return rc < 0 ? rc : 0;
 }
 
 static int start_read(const struct sc_ds_request *request, const struct sc_ds_stream *stream,
@@ -236,7 +241,7 @@ int sc_ds_log_read(struct sc_ds_logs *logs, size_t at, struct sc_log **handle,
 		return 0;
 	}
 	if (rc == 0 && answer_it(request, &stream, &found, reader, answer) < 0)
-		rc = sc_err_nomem(err, "cannot read the log");
+		rc = sc_err_nomem(err, tried_read);
 	return rc;
 }
 
@@ -247,7 +252,7 @@ int sc_ds_log_head(struct sc_ds_logs *logs, size_t at, struct sc_log **handle,
 	int rc = look(logs, at, handle, &stream, err);
 
 	if (rc == 0 && sc_ds_head_answer(&stream, sc_wall_us(), answer) < 0)
-		rc = sc_err_nomem(err, "cannot read the log");
+		rc = sc_err_nomem(err, tried_read);
 	return rc;
 }
 

@@ -76,6 +76,10 @@ certificate() { # NAME
 	usage 64 "cannot use --client-ca: there is no TLS without --cert and --key; give a certificate of the server's own, or leave out --client-ca" \
 		--client-ca x data
 	usage 64 "cannot serve prefix 'v1/': a prefix begins and ends with '/'; write it as in /v1/stream/" --listen :0 --prefix v1/ data
+	usage 64 "cannot serve CORS origin 'https://a.example, https://b.example': it is not one origin; write it as in https://app.example.com, or take * for all" \
+		--listen :0 --cors 'https://a.example, https://b.example' data
+	run -64 --separate-stderr sc-streams --listen :0 --cors $'https://a.example\r\nX: y' data
+	usage 64 "cannot serve: --cors names no origin; name one, * for all, or none" --listen :0 --cors '' data
 	usage 64 "cannot serve log 'rows': it is not NAME=LOG; name the stream that the log becomes: trades=data/trades" --listen :0 --log rows data
 	usage 64 "cannot trim: '5' is not an offset of a stream; give one as Stream-Next-Offset says it, with all its zeros" trim data /a 5
 	run -64 --separate-stderr sc-streams --max-path 513 data
