@@ -127,6 +127,7 @@ static int fill(struct sc_kv_txn *txn, const struct sc_ds_keys *keys, const stru
 	d->number = sub->number;
 	d->generation = sub->generation;
 	d->due_us = sub->attempt_us;
+	d->attempts = sub->attempts;
 	memcpy(d->wake_id, sub->wake_id, sizeof(d->wake_id));
 	if (rc == 0)
 		rc = put_body(txn, keys, sub, now_us, &d->body, &pending, err);

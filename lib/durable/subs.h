@@ -44,6 +44,7 @@ struct sc_ds_delivery {
 	uint64_t number, generation;
 	char wake_id[SC_DS_WAKE_ID_TEXT];
 	int64_t due_us;
+	uint64_t attempts;         /* that failed before this one */
 	struct sc_bytes url, body; /* the caller's to free; body empty: nothing is left to tell */
 };
 /* Deliveries in the order of their time: EACH gets number and time of those until UNTIL_US, and

@@ -141,11 +141,14 @@ static bool says_done(struct sc_span body)
 	       done.kind == SC_JSON_TRUE;
 }
 
+/* Once a row of failures: what fails for a day is not told all day. */
 static void say_failed(struct delivery *d, const struct sc_err *err, int status)
 {
 	struct sc_err told;
 	char line[1200];
 
+	if (d->what.attempts > 0)
+		return; /* told already */
 	if (err) {
 		sc_err_line(err, line, sizeof(line));
 		sc_err_set(&told, SC_E_UNAVAILABLE, "cannot deliver a wake to", "%s", line);
@@ -262,7 +265,8 @@ static void start(struct sc_ds_webhooks *hooks, uint64_t number)
 	if (!d->what.body.len) {
 		tell(d, SC_DS_OUTCOME_IDLE);
 	} else if (begin(d, &err) < 0) {
-		say(hooks, &err);
+		if (!d->what.attempts)
+			say(hooks, &err);
 		tell(d, SC_DS_OUTCOME_FAILED);
 	}
 }

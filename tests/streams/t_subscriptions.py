@@ -579,6 +579,21 @@ def failures_are_tried_again_with_the_same_wake(p):
         check('sc_streams_webhook_deliveries_total{result="failed"} 3' in text and 'result="done"} 2' in text, "numbers")
 
 
+@test(ours=True)
+def a_row_of_failures_is_told_once(p):
+    folder = os.path.join(p.folder, "own")
+    os.mkdir(folder)
+    with Receiver((500, b"no")) as r, Server(folder, *ON) as server:
+        q = Place(server, "own", folder)
+        s = Sub(q, "s")
+        s.webhook(r.url, pattern="ev/*")
+        stream(q, "ev/one").post(b"1", kind="application/json")
+        r.wait(3)
+        server.end()
+        told = [line for line in server.log().splitlines() if "cannot deliver a wake" in line]
+        check(len(told) == 1 and "times more" not in told[0], told)
+
+
 @test(ours=True, options=[*ON, "--webhook-timeout", "700ms"])
 def receivers_of_all_kinds(p):
     def close_at_once(h):
