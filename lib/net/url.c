@@ -115,12 +115,10 @@ static int make_shown(struct sc_url *url)
 	int rc;
 
 	sc_bytes_init(&out, 4 * URL_MAX);
-	if (url->socket)
-		rc = sc_bytes_putf(&out, "ws+unix:%s:", url->socket);
-	else
-		rc = sc_bytes_puts(&out, url->tls ? "wss://" : "ws://");
-	if (rc == 0 && !url->socket)
-		rc = sc_url_put_host(url, &out);
+	rc = sc_bytes_puts(&out, url->scheme);
+	if (rc == 0)
+		rc = url->socket ? sc_bytes_putf(&out, "%s:", url->socket)
+				 : sc_url_put_host(url, &out);
 	if (rc == 0)
 		rc = sc_bytes_put(&out, url->target, path_len);
 	if (rc == 0 && query)
@@ -283,6 +281,7 @@ static int parse(struct sc_url *url, const char *text, struct sc_err *err)
 
 	if (strlen(text) > URL_MAX)
 		return refuse(err, "it is longer than 65536 bytes");
+	url->scheme = "ws+unix:";
 	if (!strncasecmp(text, "ws+unix:", 8))
 		return parse_unix(url, text + 8, err);
 	for (size_t i = 0; i < sizeof(schemes) / sizeof(*schemes); i++) {
@@ -291,6 +290,7 @@ static int parse(struct sc_url *url, const char *text, struct sc_err *err)
 		if (strncasecmp(text, schemes[i].name, n))
 			continue;
 		url->tls = schemes[i].tls;
+		url->scheme = schemes[i].name;
 		url->port = url->tls ? 443 : 80;
 		len = strcspn(text + n, "/?#");
 		rc = take_authority(url, sc_span(text + n, len), err);

@@ -20,6 +20,7 @@
 
 struct sc_url {
 	bool tls;
+	const char *scheme; /* as it was given: "ws://", "https://", ...; "ws+unix:" */
 	char *socket;   /* the path of a unix socket, or NULL */
 	char *host;     /* no brackets, lower case; "localhost" with a socket */
 	uint16_t port;

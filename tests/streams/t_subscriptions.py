@@ -591,7 +591,7 @@ def a_row_of_failures_is_told_once(p):
         r.wait(3)
         server.end()
         told = [line for line in server.log().splitlines() if "cannot deliver a wake" in line]
-        check(len(told) == 1 and "times more" not in told[0], told)
+        check(len(told) == 1 and "times more" not in told[0] and f"to webhook '{r.url}" in told[0], told, r.url)
 
 
 @test(ours=True, options=[*ON, "--webhook-timeout", "700ms"])

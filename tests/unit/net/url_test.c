@@ -26,8 +26,8 @@ TEST(urls_are_taken_apart)
 {
 	good("ws://h", "h:80", "/", "ws://h/");
 	good("wss://h", "h:443", "/", "wss://h/");
-	good("http://h:8/a", "h:8", "/a", "ws://h:8/a");
-	good("HTTPS://H.Example:443/a?b", "h.example:443", "/a?b", "wss://h.example/a?b");
+	good("http://h:8/a", "h:8", "/a", "http://h:8/a");
+	good("HTTPS://H.Example:443/a?b", "h.example:443", "/a?b", "https://h.example/a?b");
 	good("ws://h:/x", "h:80", "/x", "ws://h/x");
 	good("ws://h?offset=5", "h:80", "/?offset=5", "ws://h/?offset=5");
 	good("ws://[::1]:9/a", "[::1]:9", "/a", "ws://[::1]:9/a");
