@@ -169,18 +169,6 @@ static int check_schema(const struct commit *c, struct sc_err *err)
 	return SC_E_STALE;
 }
 
-/*
- * A schema never begins above the next offset but in a copy that was made during a migration: what
- * is missing there is not given again, and no row stands before its schema.
- */
-static void keep_above_schema(struct commit *c)
-{
-	uint64_t from = sc_settings_schema(&c->log->settings).from;
-
-	if (c->state.next < from)
-		c->state.next = from;
-}
-
 /* Under the lock: may these rows be appended now? 1: they are duplicates. */
 static int check_state(struct commit *c, struct sc_producer *dup, struct sc_err *err)
 {
@@ -451,7 +439,7 @@ int sc_log_append(struct sc_log *log, const struct sc_log_rows *rows,
 		rc = sc_index_begin(log, &c.txn, &c.state, err);
 	if (rc < 0)
 		return rc;
-	keep_above_schema(&c);
+	sc_journal_above_schema(log, &c.state);
 	rc = check_state(&c, &dup, err);
 	if (rc == 0)
 		rc = check_schema(&c, err);

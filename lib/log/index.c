@@ -637,6 +637,17 @@ static bool surely_unknown(struct sc_log *log, const struct sc_state *state)
 	return unknown;
 }
 
+/*
+ * Under the lock, of a transaction that failed: the journal that it made is no journal of the log.
+ * Another process may remove it or make it anew, so the descriptor would be of a file without a
+ * name by the time when the index knows one of that name.
+ */
+static void let_go_of_journal(struct sc_log *log)
+{
+	if (log->journal_new)
+		sc_journal_close(log);
+}
+
 int sc_index_end(struct sc_log *log, struct sc_kv_txn **txn, const struct sc_state *new_state,
 		 uint64_t undo_at, struct sc_err *err)
 {
@@ -657,8 +668,13 @@ int sc_index_end(struct sc_log *log, struct sc_kv_txn **txn, const struct sc_sta
 		/* not acknowledged; if it is not taken back, the next open takes it */
 		if (undo_at && surely_unknown(log, state))
 			sc_journal_wipe(log, undo_at);
+		let_go_of_journal(log);
 		sc_index_close(log); /* LMDB wants a failed environment opened anew */
-	} else if (publish(log, state, err) < 0) {
+		unlock(log);
+		return rc;
+	}
+	log->journal_new = false;
+	if (publish(log, state, err) < 0) {
 		char path[PATH_MAX];
 
 		/* without a record everybody rebuilds, and finds the rows: the commit stands */
@@ -699,6 +715,7 @@ int sc_index_forget(struct sc_kv_txn *txn, int table, uint64_t offset, uint64_t 
 void sc_index_abort(struct sc_log *log, struct sc_kv_txn **txn)
 {
 	sc_kv_abort(txn);
+	let_go_of_journal(log);
 	log->locked = false;
 	unlock(log);
 }

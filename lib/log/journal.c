@@ -133,6 +133,7 @@ void sc_journal_close(struct sc_log *log)
 {
 	sc_close(&log->journal_fd);
 	log->journal = 0;
+	log->journal_new = false;
 }
 
 static int use_fd(struct sc_log *log, int fd, uint64_t name, struct sc_err *err)
@@ -301,6 +302,7 @@ int sc_journal_begin(struct sc_log *log, struct sc_state *state, struct sc_span 
 	rc = use_fd(log, fd, state->next, err);
 	if (rc < 0)
 		return rc;
+	log->journal_new = true;
 	rc = sc_journal_write(log, log->out.data, log->out.len, 0, err);
 	if (rc == 0)
 		rc = sc_journal_write(log, zeros, SC_BLOCK_HEAD, log->out.len, err);
@@ -325,6 +327,39 @@ int sc_journal_begin(struct sc_log *log, struct sc_state *state, struct sc_span 
 	return 0;
 }
 
+int sc_journal_clear_ahead(const struct sc_log *log, const struct sc_state *state,
+			   struct sc_err *err)
+{
+	struct sc_names names = { NULL, 0 };
+	char path[PATH_MAX];
+	bool found = false;
+	int rc = sc_journal_list(log, &names, NULL, err);
+
+	for (size_t i = 0; rc == 0 && i < names.count; i++) {
+		if (names.items[i] <= state->journal)
+			continue;
+		found = true;
+		sc_journal_path(log, names.items[i], path);
+		if (sc_sys_unlink(path) < 0 && errno != ENOENT) {
+			rc = sc_err_sys(err, SC_E_IO, errno, "cannot remove");
+			sc_err_on(err, "journal", path);
+		}
+	}
+	sc_journal_list_done(&names);
+	if (rc < 0 || !found)
+		return rc;
+	snprintf(path, sizeof(path), "%s/journal", log->path);
+	return sc_sync_dir(path, err);
+}
+
+void sc_journal_above_schema(const struct sc_log *log, struct sc_state *state)
+{
+	uint64_t from = sc_settings_schema(&log->settings).from;
+
+	if (state->next < from)
+		state->next = from;
+}
+
 static int put_entry(struct sc_kv_txn *txn, uint64_t name, const struct sc_journal_entry *entry,
 		     struct sc_err *err)
 {
@@ -338,11 +373,15 @@ int sc_journal_rotate(struct sc_log *log, struct sc_kv_txn *txn, struct sc_state
 	struct sc_bytes *ext = &log->ext;
 	struct sc_journal_entry done = { .end = s->end },
 				begun = { .rows = s->rows, .bytes = s->bytes };
-	struct sc_place place = { s->next, 0, s->rows, s->bytes, s->last_us };
-	uint64_t old = s->journal, name = s->next;
+	struct sc_place place = { 0, 0, s->rows, s->bytes, s->last_us };
+	uint64_t old = s->journal, name;
 	struct sc_span value;
 	int rc = sc_kv_get(txn, SC_T_JOURNALS, sc_u64_key(&old), &value, err);
 
+	/* whoever makes it gives it the same name: one left by who died is taken, not passed
+	 * over */
+	sc_journal_above_schema(log, s);
+	place.journal = name = s->next;
 	if (rc < 0)
 		return rc;
 	if (rc == 1 && value.len == sizeof(done)) {

@@ -137,6 +137,7 @@ struct sc_log {
 	int journal_fd;
 	uint64_t journal;         /* its name */
 	uint64_t journal_size;    /* written with zeros so far */
+	bool journal_new;         /* the index does not know it yet */
 	bool poisoned;
 	struct sc_bytes out, ext, places;
 };
@@ -182,6 +183,17 @@ int sc_journal_sync(struct sc_log *log, struct sc_err *err);
 /* Make what stands at AT no block any more: an append that failed. Best effort. */
 void sc_journal_wipe(struct sc_log *log, uint64_t at);
 void sc_journal_close(struct sc_log *log);
+/*
+ * Remove the journals behind the one in use, and sync: who made them died or failed before the
+ * index knew them, and a rebuild of it would take them for commits.
+ */
+int sc_journal_clear_ahead(const struct sc_log *log, const struct sc_state *state,
+		struct sc_err *err);
+/*
+ * A schema never begins above the next offset but in a copy that was made during a migration: what
+ * is missing there is not given again, and no row stands before its schema.
+ */
+void sc_journal_above_schema(const struct sc_log *log, struct sc_state *state);
 /*
  * A new journal, because the one in use has its size, is suspect, or is to be sealed: made, and
  * noted in the index. The one in use must hold rows.

@@ -3,9 +3,9 @@
  *
  * The rename of log.json under the index's lock is the moment: whoever appends looks at log.json
  * under that lock, and begins a new journal for the first row of a new schema. So there is no
- * second step that a crash could leave out. Before it, what an appender may have left behind the
- * journal's end when it died is made no block: it was checked by the old schema, and a rebuild of
- * the index would take it for a commit.
+ * second step that a crash could leave out. Before it, what an appender left when it died is made
+ * no commit, whether it stands behind the journal's end or in a journal that the index does not
+ * know: it was checked by the old schema, and a rebuild of the index would take it.
  */
 #include <stdlib.h>
 
@@ -63,21 +63,24 @@ out:
 	return rc;
 }
 
-/* Nothing stands behind the end of the log that chains to it. */
-static int clear_tail(struct sc_log *log, const struct sc_state *state, struct sc_err *err)
+/* Nothing stands behind the end of the log that chains to it: not in the journal in use, nor in
+ * another. */
+static int clear_behind(struct sc_log *log, const struct sc_state *state, struct sc_err *err)
 {
 	static const char zeros[SC_BLOCK_HEAD];
 	int rc = sc_journal_use(log, state, err);
 
 	if (rc == 0)
 		rc = sc_journal_write(log, zeros, sizeof(zeros), state->end, err);
-	return rc < 0 ? rc : sc_journal_sync(log, err);
+	if (rc == 0)
+		rc = sc_journal_sync(log, err);
+	return rc < 0 ? rc : sc_journal_clear_ahead(log, state, err);
 }
 
 static int put_in_force(struct sc_log *log, const struct sc_state *state,
 			const struct sc_schema_mark *mark, struct sc_err *err)
 {
-	int rc = clear_tail(log, state, err);
+	int rc = clear_behind(log, state, err);
 
 	if (rc == 0)
 		rc = sc_settings_add(&log->settings, mark, err);
