@@ -139,7 +139,14 @@ static const struct hub_verb verb = {
 	.ready = on_ready,
 	.message = on_message,
 	.settled = on_settled,
+};
+
+static const struct hub_verb verb_of_stats = {
+	.ready = on_ready,
+	.message = on_message,
+	.settled = on_settled,
 	.stats = on_stats,
+	.prints = true,
 };
 
 int run_ctl(const void *given, char *const *operands, struct sc_err *err)
@@ -151,7 +158,7 @@ int run_ctl(const void *given, char *const *operands, struct sc_err *err)
 	sc_bytes_init(&c.data, 1 << 16);
 	rc = make(&c, operands, err);
 	if (rc == 0)
-		rc = hub_open(&c.hub, o, 1, &verb, &c, err);
+		rc = hub_open(&c.hub, o, 1, c.stats ? &verb_of_stats : &verb, &c, err);
 	if (rc == 0) {
 		rc = hub_run(&c.hub, err);
 		hub_close(&c.hub);

@@ -135,6 +135,12 @@ int check_size(const struct node_opts *o, const struct sc_msg *msg, struct sc_er
 	return sc_err_next(err, "raise --max-message if the broker's is larger");
 }
 
+/* Of a line of input, in JSON. */
+static size_t line_max(const struct node_opts *o)
+{
+	return o->message_max * LINE_FACTOR + 1024;
+}
+
 int hub_command(struct hub *h, const char *subject, struct sc_span data, bool kept, uint64_t tag,
 		struct sc_err *err)
 {
@@ -154,7 +160,7 @@ static int check_name(const char *what, const char *name, size_t least, struct s
 
 	if (len >= least && len <= SC_MSG_NAME_MAX && sc_utf8_valid(sc_span_str(name)))
 		return 0;
-	sc_err_set(err, SC_E_USAGE, "cannot start", "a %s has %zu to %d bytes of UTF-8", what,
+	sc_err_set(err, SC_E_USAGE, "cannot start", "%s has %zu to %d bytes of UTF-8", what,
 		   least, SC_MSG_NAME_MAX);
 	return err->code;
 }
@@ -163,12 +169,12 @@ int hub_subscribe(struct hub *h, const char *channel, const char *subject, struc
 {
 	struct pair *grown = sc_realloc(h->pairs, (h->pair_count + 1) * sizeof(*grown));
 	struct sc_bytes data;
-	int rc = check_name("channel pattern", channel, 1, err);
+	int rc = check_name("a channel pattern", channel, 1, err);
 
 	if (grown)
 		h->pairs = grown;
 	if (rc == 0)
-		rc = check_name("subject pattern", subject, 0, err);
+		rc = check_name("a subject pattern", subject, 0, err);
 	if (rc < 0)
 		return rc;
 	sc_bytes_init(&data, 1 << 16);
@@ -280,6 +286,13 @@ void name_line(struct sc_err *err, uint64_t number)
 	text[sc_u64_digits(text, number)] = '\0';
 	sc_err_on(err, "line", text);
 	sc_err_field_int(err, "line", (int64_t)number);
+}
+
+int refuse_long_line(const struct hub *h, struct sc_err *err)
+{
+	sc_err_set(err, SC_E_DATA, "cannot send a message", "it is longer than %llu bytes",
+		   (unsigned long long)line_max(h->o));
+	return sc_err_next(err, "raise --max-message if the broker's is larger");
 }
 
 static void on_news(void *arg, const struct sc_node_news *news)
@@ -487,7 +500,7 @@ static int choose_endpoint(struct hub *h, struct sc_err *err)
 			   "'%s' cannot be the name of an endpoint", name);
 		return sc_err_next(err, "it is one segment of a path: no '/' in it");
 	}
-	if (check_name("endpoint", name, 1, err) < 0)
+	if (check_name("an endpoint", name, 1, err) < 0)
 		return err->code;
 	snprintf(h->endpoint, sizeof(h->endpoint), "%s", name);
 	return 0;
@@ -532,8 +545,11 @@ static int open_link(struct hub *h, size_t window, struct sc_err *err)
 
 static int open_output(struct hub *h, struct sc_err *err)
 {
-	int rc = sc_output_open(STDOUT_FILENO, "standard output", &h->output, err);
+	int rc;
 
+	if (!h->verb->prints) /* then nobody has to be there to read it */
+		return 0;
+	rc = sc_output_open(STDOUT_FILENO, "standard output", &h->output, err);
 	if (rc < 0 || !sc_output_polls(h->output))
 		return rc;
 	return sc_watch_new(h->loop, sc_output_fd(h->output), 0, on_output, h, &h->output_watch,
@@ -550,7 +566,7 @@ static int open_rest(struct hub *h, struct sc_err *err)
 	for (size_t i = 0; rc == 0 && i < sizeof(signals) / sizeof(signals[0]); i++)
 		rc = sc_loop_signal(h->loop, signals[i], on_signal, h, err);
 	if (rc == 0 && h->verb->reads)
-		rc = input_open(h->loop, h->o->message_max * LINE_FACTOR + 1024, on_line, on_eof,
+		rc = input_open(h->loop, line_max(h->o), on_line, on_eof,
 				on_input_failed, h, &h->input, err);
 	if (rc == 0 && h->o->timeout_ms >= 0)
 		sc_timer_start(h->limit, h->o->timeout_ms);
@@ -621,7 +637,7 @@ int hub_run(struct hub *h, struct sc_err *err)
 	if (rc < 0)
 		return rc;
 	/* what was printed and is not out yet, as long as its reader takes */
-	while (rc == 0 && !sc_output_empty(h->output) && !h->signo) {
+	while (rc == 0 && h->output && !sc_output_empty(h->output) && !h->signo) {
 		rc = sc_output_drain(h->output, LAST_MS, &last);
 		h->signo = signal_pending();
 	}

@@ -20,7 +20,8 @@ struct input {
 	struct sc_bytes bytes;
 	size_t at;
 	uint64_t number;
-	bool on, eof, told, too_long;
+	bool on, eof, told;
+	bool too_long; /* the front of this line is gone already */
 };
 
 static void turn(struct input *in);
@@ -112,10 +113,16 @@ void input_set(struct input *in, bool on)
 
 static void tell(struct input *in, const char *at, size_t len)
 {
+	struct sc_span line = { NULL, 0 };
+
 	in->number++;
-	if (len && at[len - 1] == '\r')
-		len--;
-	in->line(in->arg, sc_span(at, len), in->number);
+	if (!in->too_long && len <= in->line_max) {
+		if (len && at[len - 1] == '\r')
+			len--;
+		line = sc_span(at, len);
+	}
+	in->too_long = false;
+	in->line(in->arg, line, in->number);
 }
 
 /* Whole lines that are there. false: nothing more can be told now. */
@@ -127,25 +134,17 @@ static bool tell_lines(struct input *in)
 		const char *end = left ? memchr(at, '\n', left) : NULL;
 		size_t len = end ? (size_t)(end - at) : left;
 
-		if (!end && !(in->eof && left > 0))
+		if (!end && !(in->eof && (left > 0 || in->too_long))) {
+			/* one that cannot be sent for its length is not collected for ever */
+			if (left > in->line_max) {
+				in->too_long = true;
+				in->at = in->bytes.len;
+			}
 			return !in->eof;
+		}
 		in->at += len + (end != NULL);
 		tell(in, at, len);
 	}
-	return false;
-}
-
-/* A line that cannot be sent for its length is not collected for ever. */
-static bool check_length(struct input *in)
-{
-	struct sc_err err;
-
-	if (in->bytes.len - in->at <= in->line_max)
-		return true;
-	sc_err_set(&err, SC_E_DATA, "cannot read standard input",
-		   "line %llu is longer than %zu bytes", (unsigned long long)in->number + 1,
-		   in->line_max);
-	fail(in, &err);
 	return false;
 }
 
@@ -186,7 +185,7 @@ static void turn(struct input *in)
 	if (tell_lines(in)) {
 		if (in->watch && !read_some(in))
 			return;
-		if (tell_lines(in) && check_length(in)) {
+		if (tell_lines(in)) {
 			watch(in, true);
 			return;
 		}

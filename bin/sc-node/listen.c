@@ -256,9 +256,10 @@ static void on_line(struct hub *h, struct sc_span line, uint64_t number)
 	bool ack;
 	int rc;
 
-	if (sc_json_trim(line).len == 0)
+	if (line.data && sc_json_trim(line).len == 0)
 		return;
-	rc = sc_msg_line_parse(line, &l->line, &msg, &ack, &err);
+	rc = line.data ? sc_msg_line_parse(line, &l->line, &msg, &ack, &err)
+		       : refuse_long_line(h, &err);
 	if (rc == 0)
 		rc = ack ? take_ack(l, &msg, &err) : take_line(l, &msg, number, &err);
 	if (rc == SC_E_DATA)
@@ -348,6 +349,7 @@ static int run(const struct node_opts *given, bool node, char *const *operands, 
 		.printed = on_printed,
 		.late = on_late,
 		.busy = busy,
+		.prints = true,
 		.stays = true,
 	};
 	struct node_opts o = *given;

@@ -50,9 +50,10 @@ static void on_line(struct hub *h, struct sc_span line, uint64_t number)
 	bool ack;
 	int rc;
 
-	if (sc_json_trim(line).len == 0)
+	if (line.data && sc_json_trim(line).len == 0)
 		return;
-	rc = sc_msg_line_parse(line, &p->store, &msg, &ack, &err);
+	rc = line.data ? sc_msg_line_parse(line, &p->store, &msg, &ack, &err)
+		       : refuse_long_line(h, &err);
 	if (rc == 0 && ack)
 		rc = sc_err_set(&err, SC_E_DATA, "cannot send a message",
 				"acknowledgements are not published");

@@ -173,6 +173,7 @@ static const struct hub_verb verb = {
 	.message = on_message,
 	.settled = on_settled,
 	.late = on_late,
+	.prints = true,
 };
 
 static int make(struct request *r, const struct node_opts *o, char *const *operands,

@@ -72,6 +72,7 @@ struct hub_verb {
 	void (*late)(struct hub *h);    /* --timeout */
 	bool (*busy)(struct hub *h);    /* a signal waits until it is not */
 	bool reads;                     /* standard input */
+	bool prints;                    /* on standard output: who reads that may end it */
 	bool stays;                     /* it has --idle and --ready-fd */
 };
 
@@ -115,6 +116,8 @@ void hub_end(struct hub *h);                              /* the work is done: l
 void hub_fail(struct hub *h, const struct sc_err *err);   /* it cannot be done */
 /* An error is about this line of input. */
 void name_line(struct sc_err *err, uint64_t number);
+/* It was told without its bytes: it is too long. */
+int refuse_long_line(const struct hub *h, struct sc_err *err);
 void hub_partial(struct hub *h, const struct sc_err *err); /* told; the run goes on, and exits with 1 */
 /* Print a line: 1 it is out, 0 `printed` tells. */
 int hub_print(struct hub *h, const struct sc_msg *msg, enum sc_msg_form form);
@@ -128,6 +131,7 @@ bool hub_input_ended(const struct hub *h);
 /* input.c: standard input, line by line. */
 
 struct input;
+/* A line longer than LINE_MAX is told without its bytes: data NULL. */
 int input_open(struct sc_loop *loop, size_t line_max, void (*line)(void *arg, struct sc_span line, uint64_t number),
 	       void (*ended)(void *arg), void (*failed)(void *arg, const struct sc_err *err), void *arg,
 	       struct input **ret_input, struct sc_err *err);

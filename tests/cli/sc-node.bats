@@ -167,6 +167,46 @@ usage() { # WORDS ARGUMENT...
 	seq 2000 | same - sub.out
 }
 
+@test "pub, node: a line of any length is named and left out, the others are sent" {
+	fake
+	local long
+	printf -v long '%08000d' 0
+	printf '["c","s",1]\n["c","s","%s"]\n["c","s",2]\n["c","s","%s%s"]\n["c","s",3]\n"%s%s' \
+		"${long::1500}" "$long" "$long" "$long" "$long" >lines
+	head -c 300000 /dev/zero | tr '\0' 'x' >>lines
+	run -1 --separate-stderr sc-node pub --max-message 200 <lines
+	[[ -z $output && $(grep -c 'line .[246].: it is longer than 2224 bytes; raise --max-message' <<<"$stderr") -eq 2 ]]
+	[[ $(grep -c "line '2': it has 15.. bytes, and the limit is 200" <<<"$stderr") -eq 1 ]]
+	run -1 sc-node node --exit-on-eof --max-message 200 <lines
+	run -1 sc-node pub --strict --max-message 200 < <(tail -n +4 lines)
+	jq -se '[.[] | select(.channel == "c").data] == [1, 2, 3, 1, 2, 3]' broker.out
+}
+
+@test "pub, reply and ctl print nothing, and need nobody who reads it" {
+	fake
+	mkfifo gone
+	seq 3000 | jq -c '["c","s",.]' >lines
+	unread() { # COMMAND...: its output is a pipe whose reader has left
+		: <gone &
+		local reader=$!
+		exec 7>gone
+		wait "$reader"
+		local status=0
+		"$@" >&7 7>&- || status=$?
+		exec 7>&-
+		return "$status"
+	}
+	run -0 unread sc-node pub <lines
+	run -0 unread sc-node pub c s '"one"'
+	run -0 unread sc-node ctl channel create made
+	run -0 unread sc-node reply rpc '*' --idle 10ms -- cat
+	sc-node pub c s '"closed"' >&-
+	sc-node ctl resume >&-
+	wait_for received '.event == "left"' 6
+	jq -se '[.[] | select(.channel == "c").data] == [range(1; 3001)] + ["one", "closed"]' broker.out
+	jq -se '[.[] | select(.subject == "channel.create" or .subject == "resume")] | length == 2' broker.out
+}
+
 @test "pub: a message over the limit is refused before it is sent" {
 	fake
 	run -1 --separate-stderr sc-node pub --max-message 100 < <(printf '["c","s","%090d"]\n["c","s",1]\n' 0)
