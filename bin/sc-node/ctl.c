@@ -129,21 +129,15 @@ static void on_stats(struct hub *h, const struct sc_msg *msg)
 		check_end(c);
 }
 
-static void on_message(struct hub *h, const struct sc_msg *msg)
-{
-	(void)h;
-	(void)msg; /* of an endpoint with subscriptions of before: it stays without an ack */
-}
-
 static const struct hub_verb verb = {
 	.ready = on_ready,
-	.message = on_message,
+	.message = hub_lose,
 	.settled = on_settled,
 };
 
 static const struct hub_verb verb_of_stats = {
 	.ready = on_ready,
-	.message = on_message,
+	.message = hub_lose,
 	.settled = on_settled,
 	.stats = on_stats,
 	.prints = true,

@@ -238,6 +238,8 @@ static void say_ready(struct hub *h)
 	else if (sc_write_all(h->o->ready_fd, text.data, text.len, "--ready-fd", &err) == 0)
 		sc_err_clear(&err);
 	sc_bytes_done(&text);
+	if (h->o->ready_fd > STDERR_FILENO) /* no command shall have it */
+		close(h->o->ready_fd);
 	if (err.code)
 		hub_fail(h, &err);
 }
@@ -357,6 +359,18 @@ static void pass_over(struct hub *h)
 		hub_fail(h, &err);
 	else
 		sc_node_link_done(h->link);
+}
+
+/* Without an ack, so that the others stay where they are. */
+void hub_lose(struct hub *h, const struct sc_msg *msg)
+{
+	char uid[SC_MSG_UID_TEXT];
+
+	sc_msg_uid_text(msg->uid, uid);
+	sc_say(SC_WARNING,
+	       "message %s of endpoint '%s' was delivered here and is lost; give --endpoint of "
+	       "others to sub, node and reply only",
+	       uid, h->endpoint);
 }
 
 static void on_message(void *arg, const struct sc_msg *msg)

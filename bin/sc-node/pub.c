@@ -99,17 +99,9 @@ static void on_settled(struct hub *h, const struct sc_node_news *news)
 		hub_read(h, true);
 }
 
-static void on_message(struct hub *h, const struct sc_msg *msg)
-{
-	/* its endpoint has subscriptions of before: without an ack, the others stay where they
-	 * are */
-	(void)h;
-	(void)msg;
-}
-
 static const struct hub_verb verb = {
 	.ready = on_ready,
-	.message = on_message,
+	.message = hub_lose,
 	.settled = on_settled,
 	.line = on_line,
 	.eof = on_eof,
@@ -118,7 +110,7 @@ static const struct hub_verb verb = {
 
 static const struct hub_verb verb_of_one = {
 	.ready = on_ready,
-	.message = on_message,
+	.message = hub_lose,
 	.settled = on_settled,
 };
 

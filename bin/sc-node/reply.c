@@ -107,14 +107,10 @@ static int put_text(struct sc_bytes *out, struct sc_span text)
 	return sc_utf8_valid(text) ? sc_pack_str(out, text) : sc_pack_bin(out, text);
 }
 
-/* What it said of its failure. The limit may have cut a character in two. */
-static struct sc_span said(const struct sc_child_end *end)
+/* Without the part of a character that a limit has left at the end. */
+static struct sc_span whole_letters(struct sc_span text)
 {
-	struct sc_span text = end->errors;
 	size_t back = 1;
-
-	if (!end->errors_cut)
-		return text;
 
 	while (back < 4 && back < text.len &&
 	       ((unsigned char)text.data[text.len - back] & 0xc0) == 0x80)
@@ -125,9 +121,15 @@ static struct sc_span said(const struct sc_child_end *end)
 	return text;
 }
 
+/* What it said of its failure. */
+static struct sc_span said(const struct sc_child_end *end)
+{
+	return end->errors_cut ? whole_letters(end->errors) : end->errors;
+}
+
 /* {"exit":N,"stderr":".."}, with "error" where the command itself was content. */
-static int publish_exception(struct reply *r, int exit_status, const char *why,
-			     struct sc_span errors, struct sc_err *err)
+static int put_exception(struct reply *r, int exit_status, const char *why, struct sc_span errors,
+			 struct sc_err *err)
 {
 	int rc;
 
@@ -145,9 +147,22 @@ static int publish_exception(struct reply *r, int exit_status, const char *why,
 		rc = sc_pack_str(&r->data, SC_SPAN("stderr"));
 	if (rc == 0)
 		rc = put_text(&r->data, errors);
-	if (rc < 0)
-		return sc_err_nomem(err, "cannot reply");
-	return publish(r, ".exception", err);
+	return rc < 0 ? sc_err_nomem(err, "cannot reply") : 0;
+}
+
+/* As many of its words as --max-message allows. */
+static int publish_exception(struct reply *r, int exit_status, const char *why,
+			     struct sc_span errors, struct sc_err *err)
+{
+	for (;;) {
+		int rc = put_exception(r, exit_status, why, errors, err);
+
+		if (rc == 0)
+			rc = publish(r, ".exception", err);
+		if (rc != SC_E_DATA || errors.len == 0)
+			return rc;
+		errors = whole_letters(sc_span(errors.data, errors.len / 2));
+	}
 }
 
 /* The command's output as the reply's data. Nothing is null. */
@@ -218,6 +233,10 @@ static void on_child_end(void *arg, const struct sc_child_end *end)
 		if (status || why) {
 			tell_failure(r, status, why);
 			rc = publish_exception(r, status, why, said(end), &err);
+		}
+		if (rc == SC_E_DATA) { /* it fits into no message at all */
+			hub_partial(&r->hub, &err);
+			rc = 0;
 		}
 	}
 	sc_child_free(r->child);

@@ -124,6 +124,8 @@ int hub_print(struct hub *h, const struct sc_msg *msg, enum sc_msg_form form);
 int hub_print_text(struct hub *h, struct sc_span text);
 /* One message of ours may be put, and will not be refused for its size. */
 int check_size(const struct node_opts *o, const struct sc_msg *msg, struct sc_err *err);
+/* For verbs that want no messages, at an endpoint that gets some. */
+void hub_lose(struct hub *h, const struct sc_msg *msg);
 /* Lines are read only while they may be. */
 void hub_read(struct hub *h, bool on);
 bool hub_input_ended(const struct hub *h);

@@ -215,7 +215,8 @@ static int put_float(struct sc_bytes *out, double value)
 	if (isinf(value))
 		return sc_bytes_puts(out,
 				     value > 0 ? "{\"$float\":\"inf\"}" : "{\"$float\":\"-inf\"}");
-	for (int digits = 15; digits <= 17; digits++) {
+	/* a normal one gives back any 15 digits, without zeros behind them; below are fewer */
+	for (int digits = isnormal(value) ? 15 : 1; digits <= 17; digits++) {
 		snprintf(text, sizeof(text), "%.*g", digits, value);
 		if (strtod(text, NULL) == value)
 			break;

@@ -207,6 +207,29 @@ usage() { # WORDS ARGUMENT...
 	jq -se '[.[] | select(.subject == "channel.create" or .subject == "resume")] | length == 2' broker.out
 }
 
+@test "pub, ctl: a message that their endpoint gets meanwhile is lost, and named" {
+	broker
+	sc-node ctl subscribe w c
+	sc-node pub < <(printf '["c","s",%d]\n' 1 2 3)
+	run -0 --separate-stderr sc-node pub --endpoint w other s
+	[[ $stderr == "sc-node: "*"warning: message 01"*" of endpoint 'w' was delivered here and is lost; give"* ]]
+	run -0 --separate-stderr sc-node ctl endpoint size w 5 --endpoint w
+	[[ $stderr == "sc-node: "*"warning: message 01"*" of endpoint 'w' was delivered here and is lost; give"* ]]
+	run -0 sc-node sub other --endpoint w --format data --count 1
+	[[ $output == 3 ]]
+}
+
+@test "commands have none of our descriptors but input, output and errors" {
+	broker
+	node s sub c --count 1 --exec 'ls -l /proc/$$/fd | grep -E " 9 ->|anon_inode|socket:"; echo looked'
+	sc-node pub c s
+	await s
+	[[ $(<s.out) == looked ]]
+	node r reply rpc '*' --raw --count 1 -- sh -c 'ls -l /proc/$$/fd | grep -E " 9 ->|anon_inode|socket:"; echo looked'
+	run -0 sc-node request rpc a
+	[[ $output == '"looked\n"' ]]
+}
+
 @test "pub: a message over the limit is refused before it is sent" {
 	fake
 	run -1 --separate-stderr sc-node pub --max-message 100 < <(printf '["c","s","%090d"]\n["c","s",1]\n' 0)
@@ -574,6 +597,20 @@ usage() { # WORDS ARGUMENT...
 	[[ $stderr == '{"exit":1,"stderr":{"$bin":"/w=="}}' ]]
 	run -1 --separate-stderr sc-node request rpc a 3
 	jq -e '.stderr | length == 32768' <<<"$stderr"
+}
+
+@test "reply: what a command says of its failure is cut to what a message may be" {
+	broker
+	node r reply rpc '*' --max-message 400 -- sh -c 'yes "é" | head -n 2000 >&2; exit 3'
+	run -1 --separate-stderr sc-node request rpc a.request 1
+	jq -e '.exit == 3 and (.stderr | type == "string" and (length > 40) and ltrimstr("é\né\n") != .)' <<<"$stderr"
+	running r
+	stop r
+	# where not even that fits, the next request is answered all the same
+	node r reply rpc '*' --max-message 64 -- sh -c 'read -r x; [ "$x" = 2 ]'
+	run -80 sc-node request rpc a.request 1 --timeout 300ms
+	run -0 sc-node request rpc a.request 2
+	[[ $output == null ]]
 }
 
 @test "request: a reader that takes its time gets everything" {

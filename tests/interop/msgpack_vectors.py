@@ -46,7 +46,7 @@ def number(value):
         return '{"$float":"nan"}'
     if math.isinf(value):
         return '{"$float":"%s"}' % ("inf" if value > 0 else "-inf")
-    for digits in (15, 16, 17):
+    for digits in range(1, 18):
         spelt = "%.*g" % (digits, value)
         if float(spelt) == value:
             break
