@@ -313,7 +313,7 @@ static const struct sc_example examples[] = {
 	{ NULL, NULL },
 };
 
-static const int statuses[] = { 69, 70, 73, 74, 77, 78, 0 };
+static const int statuses[] = { 66, 69, 70, 73, 74, 75, 77, 78, 0 };
 
 SC_PROGRAM("sc-broker", "a wsmsg broker: publish, subscribe, share work, request and reply",
 	   "Nodes connect to ws://HOST:PORT/ENDPOINT and send messages to channels; the broker "

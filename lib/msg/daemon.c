@@ -191,16 +191,32 @@ static void raise_limit(void)
 	}
 }
 
+/* The usual place may be that of another broker, which has the same port at another address; a
+ * place that a person named must be ours. */
+static int lock_state(struct sc_daemon *d, struct sc_err *err)
+{
+	char line[1200];
+	int rc = sc_state_lock(d->state, &d->state_lock, err);
+
+	if (rc == 0 || d->o->state_asked)
+		return rc;
+	sc_err_line(err, line, sizeof(line));
+	sc_daemon_say(d, SC_WARNING,
+		      "%s; messages that are not delivered when it stops will be lost", line);
+	d->state = NULL;
+	return 0;
+}
+
 /* What an earlier run left; its file goes when we listen. */
 static int load(struct sc_daemon *d, struct sc_err *err)
 {
 	struct sc_broker_stats s;
-	int rc;
+	int rc = d->state ? lock_state(d, err) : 0;
 
-	if (!d->o->state)
-		return 0;
+	if (rc < 0 || !d->state)
+		return rc;
 	sc_daemon_now(d);
-	rc = sc_state_read(d->o->state, d->broker, err);
+	rc = sc_state_read(d->state, d->broker, err);
 	if (rc == SC_E_DATA && err)
 		err->code = SC_E_PARTIAL; /* status 1 is what wsmsg 13 asks for */
 	if (rc <= 0)
@@ -209,7 +225,7 @@ static int load(struct sc_daemon *d, struct sc_err *err)
 	sc_daemon_say(d, SC_NOTICE, "%llu message%s and %llu subscription%s from '%s'",
 		      (unsigned long long)s.queued, s.queued == 1 ? "" : "s",
 		      (unsigned long long)s.subscriptions, s.subscriptions == 1 ? "" : "s",
-		      d->o->state);
+		      d->state);
 	return 0;
 }
 
@@ -242,6 +258,29 @@ static int set_timers(struct sc_daemon *d, struct sc_err *err)
 	return rc;
 }
 
+/* It cannot run after all. */
+static void put_back(const struct sc_daemon *d)
+{
+	struct sc_err err;
+	char line[1200];
+
+	if (!d->state || sc_state_write(d->state, d->broker, &err) == 0)
+		return;
+	sc_err_line(&err, line, sizeof(line));
+	sc_daemon_say(d, SC_ERROR, "%s; what it held is lost", line);
+}
+
+static int open_door(struct sc_daemon *d, struct sc_err *err)
+{
+	int rc = d->state ? sc_state_remove(d->state, err) : 0;
+
+	if (rc == 0)
+		rc = tell_ready(d, err);
+	if (rc < 0)
+		put_back(d);
+	return rc;
+}
+
 static int set_up(struct sc_daemon *d, struct sc_err *err)
 {
 	int rc;
@@ -253,8 +292,6 @@ static int set_up(struct sc_daemon *d, struct sc_err *err)
 	if (rc == 0)
 		rc = sc_broker_new(&d->o->broker, &sc_daemon_broker_hooks, d, &d->broker, err);
 	if (rc == 0)
-		rc = load(d, err);
-	if (rc == 0)
 		rc = set_timers(d, err);
 	/* Bound now, but nobody is let in before the loop runs: so an address that cannot be had
 	 * does not cost what the state file holds. */
@@ -263,9 +300,9 @@ static int set_up(struct sc_daemon *d, struct sc_err *err)
 				   err);
 	if (rc == 0)
 		rc = check_door(d, err);
-	if (rc == 0 && d->o->state)
-		rc = sc_state_remove(d->o->state, err);
-	return rc == 0 ? tell_ready(d, err) : rc;
+	if (rc == 0)
+		rc = load(d, err);
+	return rc == 0 ? open_door(d, err) : rc;
 }
 
 /* What could not be delivered, for the next run. */
@@ -273,10 +310,10 @@ static int save(struct sc_daemon *d, struct sc_err *err)
 {
 	int rc;
 
-	if (!d->o->state)
+	if (!d->state)
 		return 0;
 	sc_daemon_now(d);
-	rc = sc_state_write(d->o->state, d->broker, err);
+	rc = sc_state_write(d->state, d->broker, err);
 	if (rc < 0 && err)
 		err->code = SC_E_PARTIAL;
 	return rc < 0 ? SC_E_PARTIAL : 0;
@@ -292,13 +329,14 @@ static void tear_down(struct sc_daemon *d)
 	for (int i = 0; i < 3; i++)
 		sc_tokens_close(d->tokens[i]);
 	sc_loop_free(d->loop);
+	sc_close(&d->state_lock);
 	sc_bytes_done(&d->body);
 	sc_bytes_done(&d->frame);
 }
 
 int sc_daemon_run(const struct sc_daemon_options *options, int *ret_signo, struct sc_err *err)
 {
-	struct sc_daemon d = { .o = options };
+	struct sc_daemon d = { .o = options, .state = options->state, .state_lock = -1 };
 	int rc;
 
 	sc_bytes_init(&d.body, 64u << 20);

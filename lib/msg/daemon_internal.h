@@ -22,6 +22,8 @@ struct sc_daemon {
 	struct sc_loop *loop;
 	struct sc_server *server;
 	struct sc_broker *broker;
+	const char *state;            /* the file, NULL: nothing is kept */
+	int state_lock;
 	struct sc_tokens *tokens[3];  /* the file, the admins' file, the environment */
 	struct sc_timer *tick, *work, *end, *stats;
 	struct sc_bytes body;         /* of a page, borrowed by the server while it is answered */

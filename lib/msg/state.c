@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -92,7 +93,9 @@ static void put_size(struct out *o, bool sized, const struct sc_queue *q)
 /* The wall time of a time of the other clock. */
 static int64_t wall_ms(const struct sc_broker *b, int64_t mono_us)
 {
-	return (b->wall_us - (b->mono_us - mono_us)) / 1000;
+	int64_t us = b->wall_us - (b->mono_us - mono_us);
+
+	return us < 0 ? 0 : us / 1000; /* the wall clock may have been set to long ago */
 }
 
 static void put_message(struct out *o, struct sc_parcel *p)
@@ -267,6 +270,35 @@ int sc_state_prepare(const char *path, struct sc_err *err)
 		rc = failed(err, SC_E_CANTCREAT, "cannot keep", path);
 		sc_err_next(err, "name another with --state, or give --no-state");
 	}
+	return rc;
+}
+
+/* A file of its own: the state file itself comes and goes. */
+int sc_state_lock(const char *path, int *ret_lock, struct sc_err *err)
+{
+	char name[PATH_MAX];
+	int n = snprintf(name, sizeof(name), "%s.lock", path), fd, rc;
+
+	if (n < 0 || (size_t)n >= sizeof(name)) {
+		sc_err_set(err, SC_E_CANTCREAT, "cannot keep the state", "the name is too long");
+		return SC_E_CANTCREAT;
+	}
+	fd = open(name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return failed(err, SC_E_CANTCREAT, "cannot open", name);
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+		*ret_lock = fd;
+		return 0;
+	}
+	if (errno == EWOULDBLOCK) {
+		sc_err_set(err, SC_E_BUSY, "cannot use", "another broker will write it");
+		sc_err_on(err, "state file", path);
+		sc_err_next(err, "name another with --state, or give --no-state");
+		rc = SC_E_BUSY;
+	} else {
+		rc = failed(err, SC_E_IO, "cannot lock", name);
+	}
+	close(fd);
 	return rc;
 }
 

@@ -242,6 +242,52 @@ subscribed() {
 	same before s
 }
 
+@test "a broker that cannot say that it is ready leaves the state as it was" {
+	broker --state s
+	sc-node ctl subscribe e c
+	sc-node pub c s 1
+	stop broker
+	mkfifo gone
+	: <gone &
+	exec 7>gone
+	wait $!
+	run -74 timeout 60 sc-broker --listen 127.0.0.1:0 --state s --ready-fd 7
+	exec 7>&-
+	[[ -s s ]]
+	broker --state s
+	run -0 sc-node sub c --endpoint e --count 1 --format data
+	[[ $output == 1 ]]
+}
+
+@test "two brokers do not write one state: 75 where it was named, a warning at the usual place" {
+	local port where
+
+	broker --state s
+	usage 75 "cannot use state file 's': another broker will write it; name another with --state, or give --no-state" \
+		--listen 127.0.0.1:0 --state s
+	sc-node ctl endpoint create kept
+	stop broker
+	[[ -s s ]]
+	port=$(free_port)
+	where=home/.local/state/wsmsg/$port.state
+	ready first sc-broker --listen "127.0.0.1:$port"
+	ready second sc-broker --listen "127.0.0.2:$port"
+	has second.err "cannot use state file '$PWD/$where': another broker will write it"
+	has second.err 'messages that are not delivered when it stops will be lost'
+	SC_BROKER_URL=ws://127.0.0.2:$port sc-node ctl endpoint create of-the-second
+	SC_BROKER_URL=ws://127.0.0.1:$port sc-node ctl endpoint create of-the-first
+	stop second
+	[[ $ended -eq 0 && ! -e $where ]]
+	stop first
+	[[ $ended -eq 0 ]]
+	grep -q of-the-first "$where"
+	# killed, it is free for the next one
+	ready first sc-broker --listen "127.0.0.1:$port"
+	stop first KILL
+	ready second sc-broker --listen "127.0.0.2:$port"
+	! has second.err 'another broker'
+}
+
 @test "a state that cannot be used: 1, and the file stays; nor written: 1; a place that is none: 73" {
 	echo rubbish >s
 	usage 1 "cannot use state file 's': it is no state file; move it away to start without what it holds, or give --no-state" \
