@@ -160,8 +160,8 @@ static int check_name(const char *what, const char *name, size_t least, struct s
 
 	if (len >= least && len <= SC_MSG_NAME_MAX && sc_utf8_valid(sc_span_str(name)))
 		return 0;
-	sc_err_set(err, SC_E_USAGE, "cannot start", "%s has %zu to %d bytes of UTF-8", what,
-		   least, SC_MSG_NAME_MAX);
+	sc_err_set(err, SC_E_USAGE, "cannot start", "%s has %zu to %d bytes of UTF-8", what, least,
+		   SC_MSG_NAME_MAX);
 	return err->code;
 }
 
@@ -580,8 +580,8 @@ static int open_rest(struct hub *h, struct sc_err *err)
 	for (size_t i = 0; rc == 0 && i < sizeof(signals) / sizeof(signals[0]); i++)
 		rc = sc_loop_signal(h->loop, signals[i], on_signal, h, err);
 	if (rc == 0 && h->verb->reads)
-		rc = input_open(h->loop, line_max(h->o), on_line, on_eof,
-				on_input_failed, h, &h->input, err);
+		rc = input_open(h->loop, line_max(h->o), on_line, on_eof, on_input_failed, h,
+				&h->input, err);
 	if (rc == 0 && h->o->timeout_ms >= 0)
 		sc_timer_start(h->limit, h->o->timeout_ms);
 	return rc;

@@ -110,7 +110,8 @@ static const char *const reply_acks[] = { "auto", "exec", NULL };
 #define READY_OPTION \
 	{ \
 		.name = "ready-fd", .kind = SC_OPT_FD, .arg = "FD", OPT(ready_fd), \
-		.help = "write a JSON line to this descriptor once everything is subscribed to, and " \
+		.help = "write a JSON line to this descriptor once everything is subscribed to, " \
+			"and " \
 			"close it" \
 	}
 #define COUNT_OPTION(WHAT) \

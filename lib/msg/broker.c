@@ -180,7 +180,8 @@ void sc_broker_blocked(struct sc_broker *b, struct sc_broker_node *node, bool bl
 {
 	node->blocked = blocked;
 	sc_broker_node_judge(b, node);
-	sc_broker_dispatch(b);
+	if (!blocked)
+		sc_broker_dispatch(b);
 }
 
 static void take_ack(struct sc_broker *b, struct sc_broker_node *node, const struct sc_msg *msg)

@@ -6,8 +6,8 @@
  * Units     us: `wall` since 1970 UTC, `mono` of a clock that does not go back.
  * Errors    SC_E_NOMEM; SC_E_BUSY where a limit is reached. What peers do wrong is answered to
  *           them.
- * Safety    one thread. Hooks are called from inside functions here; they must not call back in.
- *           Any bytes are safe input.
+ * Safety    one thread. Hooks are called from inside functions here; they must not call back in
+ *           (but sc_broker_blocked with true). Any bytes are safe input.
  * Source    wsmsg 5 to 14, 17, 18; man/sc-wsmsg.7.
  *
  * The caller says what time it is (sc_broker_time) before the calls of one turn, and calls
@@ -69,7 +69,7 @@ int sc_broker_join(struct sc_broker *broker, struct sc_span endpoint, const stru
 		   void *user, struct sc_broker_node **ret_node);
 /* A whole binary message of the node. */
 void sc_broker_input(struct sc_broker *broker, struct sc_broker_node *node, struct sc_span bytes);
-/* Its socket takes no data, or takes data again. */
+/* Its socket takes no data, which hooks may say as well, or takes data again. */
 void sc_broker_blocked(struct sc_broker *broker, struct sc_broker_node *node, bool blocked);
 void sc_broker_leave(struct sc_broker *broker, struct sc_broker_node *node);
 /* What it sent was no message: the hook `close` is called. */

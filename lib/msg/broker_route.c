@@ -124,8 +124,10 @@ void sc_broker_forward(struct sc_broker *b)
 			sc_queue_expire(&c->queue, b->mono_us - b->o.max_age_us);
 		p = sc_queue_pop(&c->queue, NULL);
 		sc_broker_channel_wait(b, c);
-		if (p && sc_broker_route(b, &p->msg, p, c->priority, SC_MSG_DOCUMENT) == 0)
-			b->count.unrouted++;
+		if (p) {
+			(void)sc_broker_route(b, &p->msg, p, c->priority, SC_MSG_DOCUMENT);
+			b->count.unrouted += b->target_count == 0;
+		}
 		sc_parcel_unref(p);
 	}
 }
@@ -172,8 +174,7 @@ void sc_broker_publish(struct sc_broker *b, struct sc_broker_node *node, const s
 	} else {
 		got = sc_broker_route(b, msg, NULL, c->priority, node->order);
 		rc = got < 0 ? SC_E_NOMEM : 0;
-		if (got == 0)
-			b->count.unrouted++;
+		b->count.unrouted += b->target_count == 0;
 	}
 	if (rc < 0)
 		sc_broker_error(b, node, msg->uid, SC_MSG_LIMIT, "the broker is out of memory");

@@ -18,9 +18,29 @@ static void lose(struct sc_daemon_guest *g)
 	sc_conn_abort(g->conn); /* `closed` follows, and the node leaves */
 }
 
-static void wait_for_it(struct sc_daemon_guest *g)
+/* It takes nothing now, whatever it has acknowledged: other nodes of its endpoint get the next
+ * message. */
+static void block(struct sc_daemon_guest *g)
 {
 	sc_conn_want_write(g->conn);
+	if (g->blocked || !g->node)
+		return;
+	g->blocked = true;
+	sc_broker_blocked(g->daemon->broker, g->node, true);
+}
+
+static void unblock(struct sc_daemon_guest *g)
+{
+	if (!g->blocked || !g->node)
+		return;
+	g->blocked = false;
+	sc_daemon_now(g->daemon);
+	sc_broker_blocked(g->daemon->broker, g->node, false);
+}
+
+static void wait_for_it(struct sc_daemon_guest *g)
+{
+	block(g);
 	if (!g->paused && g->after.len > AFTER_PAUSE_BYTES) {
 		g->paused = true;
 		sc_conn_pause(g->conn);
@@ -54,12 +74,12 @@ static int on_deliver(void *arg, void *user, struct sc_parcel *parcel, enum sc_m
 		on_control(arg, user, form);
 		return 0;
 	}
-	/* the window is one message: there is no other */
+	/* the window is one message, and an ack that comes before all of it is sent opens none */
 	g->large = sc_parcel_ref(parcel);
 	g->large_sent = 0;
 	g->large_order = order;
 	/* what waits already was meant to come before: it is short, and acks know no order */
-	sc_conn_want_write(g->conn);
+	block(g);
 	return 0;
 }
 
@@ -117,6 +137,7 @@ static void on_writable(void *arg, struct sc_conn *conn)
 		g->paused = false;
 		sc_conn_resume(conn);
 	}
+	unblock(g);
 	sc_daemon_look(d);
 }
 

@@ -40,6 +40,7 @@ struct sc_daemon_guest {
 	struct sc_broker_node *node;  /* from open to closed */
 	struct sc_ulid uid;
 	bool admin;
+	bool blocked;                 /* the broker knows that it takes nothing now */
 	bool paused;                  /* not read, until it has taken what waits for it */
 	struct sc_parcel *large;      /* on its way in parts */
 	size_t large_sent;

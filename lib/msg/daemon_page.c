@@ -79,13 +79,28 @@ static const struct {
 #undef AT
 };
 
+/* A label's value has three escapes, and takes every other character as it is. */
+static void put_label(struct text *t, struct sc_span name)
+{
+	PUT(t, "\"");
+	for (size_t i = 0; i < name.len && t->rc == 0; i++) {
+		char c = name.data[i];
+
+		if (c == '"' || c == '\\' || c == '\n')
+			t->rc = sc_bytes_putc(t->out, '\\');
+		if (t->rc == 0)
+			t->rc = sc_bytes_putc(t->out, c == '\n' ? 'n' : c);
+	}
+	PUT(t, "\"");
+}
+
 static int put_endpoint_metric(void *arg, const struct sc_broker_endpoint_stats *s)
 {
 	struct text *t = arg;
 	const char *at = (const char *)s + t->at;
 
 	PUT(t, "sc_broker_%s{endpoint=", t->name);
-	put_name(t, s->name);
+	put_label(t, s->name);
 	PUT(t, "} %llu\n",
 	    t->many ? (unsigned long long)*(const uint64_t *)at
 		    : (unsigned long long)*(const uint32_t *)at);

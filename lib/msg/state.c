@@ -55,6 +55,7 @@ struct out {
 	int fd;
 	const char *name;
 	struct sc_bytes bytes;
+	struct sc_bytes form; /* of a message that is not there in document order */
 	uint32_t crc;
 	uint64_t arrays, messages;
 	int rc;
@@ -98,9 +99,22 @@ static int64_t wall_ms(const struct sc_broker *b, int64_t mono_us)
 	return us < 0 ? 0 : us / 1000; /* the wall clock may have been set to long ago */
 }
 
+/* Its bytes. A second form of its own would stay, of all messages at once. */
+static struct sc_span form_of(struct out *o, const struct sc_parcel *p)
+{
+	struct sc_span form = p->forms[SC_MSG_DOCUMENT];
+
+	if (form.data)
+		return form;
+	sc_bytes_clear(&o->form);
+	if (sc_msg_write(&o->form, &p->msg, SC_MSG_DOCUMENT) < 0)
+		return form;
+	return sc_span(o->form.data, o->form.len);
+}
+
 static void put_message(struct out *o, struct sc_parcel *p)
 {
-	struct sc_span form = sc_parcel_form(p, SC_MSG_DOCUMENT);
+	struct sc_span form = form_of(o, p);
 
 	p->number = ++o->messages;
 	begin(o, "message", 4);
@@ -222,6 +236,7 @@ static int write_all(struct sc_broker *b, int fd, const char *name, struct sc_er
 	struct out o = { .b = b, .fd = fd, .name = name, .err = err };
 
 	sc_bytes_init(&o.bytes, SIZE_MAX / 4);
+	sc_bytes_init(&o.form, SIZE_MAX / 4);
 	clear_numbers(b);
 	begin(&o, SC_STATE_KIND, 2);
 	packed(&o, sc_pack_u64(&o.bytes, SC_STATE_VERSION));
@@ -230,6 +245,7 @@ static int write_all(struct sc_broker *b, int fd, const char *name, struct sc_er
 	put_endpoints(&o);
 	put_end(&o);
 	sc_bytes_done(&o.bytes);
+	sc_bytes_done(&o.form);
 	return o.rc;
 }
 

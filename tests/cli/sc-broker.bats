@@ -130,6 +130,15 @@ free_port() {
 	[[ $output == *'sc_broker_endpoint_nodes{endpoint="metrics"} 1'* ]]
 }
 
+@test "metrics stay readable whatever endpoints are called" {
+	broker
+	sc-node ctl endpoint create $'a\tb\x01\\"é\nc'
+	get /metrics
+	[[ $output == *$'sc_broker_endpoint_nodes{endpoint="a\tb\x01\\\\\\"é\\nc"} 0\n'* ]]
+	# a value has no escapes but these three
+	[[ -z $(sed -n 's/.*{endpoint="\(.*\)"} .*/\1/p' <<<"$output" | sed 's/\\["n\\]//g' | grep -F '\') ]]
+}
+
 subscribed() {
 	curl -s -m 10 "http://127.0.0.1:$port/stats" | jq -e --arg name "$1" '.subscriptions >= 1 and .per_endpoint[$name].nodes == 1'
 }

@@ -265,6 +265,50 @@ def large_messages_for_nodes_that_do_not_read(folder):
 
 
 @lab.test
+def a_worker_that_takes_nothing_gets_nothing(folder):
+    """It floods and reads no answers, and has a partner at its endpoint: that one gets all of the work."""
+    with Broker(folder, "--ping", "none") as b:
+        pub, stuck, partner = Node(b.port, "pub"), Node(b.port, "w", window=4096), Node(b.port, "w")
+        stuck.subscribe("work")
+        stuck.pour(frame(BINARY, message("flood", "s", 1)) * 1000, 64 << 20, 1)
+        for i in range(20):
+            check(pub.do("work", "s", i) == 1, i)
+            m = partner.hear()
+            check(m[4] == i, "the partner got", m[4], "for", i)
+            partner.do("system", "unsubscribe.message", ["w", m[0]])
+            partner.say("system", "ack", None, m[0])
+        check(pub.stats()["lost_unacked"] == 0, "one was lost")
+        for p in (pub, stuck, partner):
+            p.cut()
+
+
+@lab.test
+def acks_of_what_was_not_read(folder):
+    """Who knows a uid can acknowledge a message of which the first part is on its way."""
+    n, size = count(20, 200), 300000
+    with Broker(folder, "--ping", "none") as b:
+        pub, w = Node(b.port, "pub"), Node(b.port, "w", window=4096)
+        w.subscribe("large")
+        before = pub.stats()["queued_bytes"]
+        for i in range(n):
+            uid_ = uid()
+            pub.send(frame(BINARY, message("large", "s", b"x" * size, uid_=uid_)))
+            check(pub.answer(uid_)[4] == 1, "not to one")
+            w.say("system", "ack", None, uid_)
+        b.others_served()
+        check(pub.stats()["queued"] >= n - 2, "more than a window was given to it:", pub.stats())
+        w.widen()
+        for i in range(n):  # in whole messages
+            m = w.hear()
+            check(m[4] == b"x" * size, "not what was sent")
+            w.say("system", "ack", None, m[0])
+        until(lambda: pub.stats()["queued_bytes"] <= before + size, "what was delivered takes no memory")
+        w.cut()
+        until(lambda: pub.stats()["queued_bytes"] <= before + 10000, "it is all gone with the node")
+        pub.cut()
+
+
+@lab.test
 def a_full_queue_with_nobody_attached(folder):
     n = count(30000, 150000)
     with Broker(folder, "--queue-size", "5000") as b:

@@ -212,6 +212,7 @@ TEST(a_full_endpoint_drops_the_oldest_of_the_lowest)
 	ack(a, "U5");
 	GOT(a, "U5 hi/s 1 | U7 hi/s 3");
 	CHECK_INT(stats().dropped_full, 2);
+	CHECK_INT(stats().unrouted, 0); /* it was wanted */
 	command(p, "U8", "endpoint.size", "['a' 1]");
 	GOT(p, "ack U8");
 }

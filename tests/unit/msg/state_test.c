@@ -221,6 +221,46 @@ static void put_file(const char *data, size_t len)
 	CHECK_OK(sc_replace_file(path, data, len, 0600, false, &err), &err);
 }
 
+TEST(writing_takes_no_memory_of_its_own_for_each_message)
+{
+	struct sc_broker_stats before;
+	struct sc_err err;
+	struct peer *p;
+
+	fresh_folder();
+	lab_start();
+	p = join("p", "p");
+	p->order = SC_MSG_REFERENCE;
+	command(p, "U1", "subscribe.channel", "['w' 'c' '*']");
+	send(p, "M1", "c", "s", "1");
+	send_ref(p, "M2", "c", "s", "R", "2");
+	before = stats();
+	CHECK_INT(sc_state_write(path, lab, &err), 0);
+	CHECK_INT(stats().queued_bytes, before.queued_bytes);
+	CHECK_INT(reload(&err), 1);
+	p = join("w", "w");
+	ack_held(p);
+	GOT(p, "M1 c/s 1 | M2 c/s @R 2");
+}
+
+TEST(a_wall_clock_of_long_ago)
+{
+	struct sc_err err;
+	struct peer *p;
+
+	fresh_folder();
+	lab_start();
+	p = join("p", "p");
+	command(p, "U1", "subscribe.channel", "['w' 'c' '*']");
+	send(p, "M1", "c", "s", "1");
+	lab_us += 100000000;
+	sc_broker_time(lab, 5000000, lab_us); /* 1970, and the message is older */
+	CHECK_INT(sc_state_write(path, lab, &err), 0);
+	CHECK_INT(reload(&err), 1);
+	p = join("w", "w");
+	GOT(p, "M1 c/s 1");
+}
+
 TEST(what_is_damaged_is_refused)
 {
 	struct sc_err err;
