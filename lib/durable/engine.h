@@ -22,6 +22,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "base/bytes.h"
 #include "base/err.h"
@@ -29,6 +30,7 @@
 
 struct sc_ds;
 struct sc_ds_load; /* what one stream has in flight */
+struct sc_kv_txn;
 struct sc_ds_work; /* the writer's transaction: durable/engine_internal.h */
 
 enum sc_ds_happened { SC_DS_CREATED, SC_DS_CHANGED, SC_DS_REMOVED };
@@ -102,6 +104,22 @@ int sc_ds_submit(struct sc_ds *ds, struct sc_ds_call *call);
 void sc_ds_call(struct sc_ds *ds, struct sc_ds_call *call);
 
 /* -- reads, in the caller's thread -- */
+/*
+ * A body that is lent, not copied: its long messages lie in the store's pages, what is between
+ * them in the answer's body. It holds a read transaction, and with it pages that were given back:
+ * the caller sends at once what can be sent without waiting, and ends the loan.
+ */
+#define SC_DS_LOAN_PARTS 512
+struct sc_ds_loan {
+	struct sc_kv_txn *txn;
+	uint64_t bytes; /* of all parts */
+	size_t count;   /* 0: nothing is lent, the body is the answer's */
+	struct iovec parts[SC_DS_LOAN_PARTS];
+};
+/* All but the first TAKEN bytes becomes the answer's body; 0 or SC_E_NOMEM. The loan is over in
+ * either case. ANSWER is the one that was read into. */
+int sc_ds_loan_end(struct sc_ds_loan *loan, uint64_t taken, struct sc_ds_answer *answer);
+
 /* One GET over all its reads. Zero it, or sc_ds_reader_init. */
 struct sc_ds_reader {
 	bool started;              /* the first read found a stream: path and offset are settled */
@@ -111,6 +129,7 @@ struct sc_ds_reader {
 	bool base64, json;
 	uint64_t sid, at;          /* the life that is read, and how far */
 	uint64_t read_bytes;       /* the caller's: less than the engine's at a time; 0: as much */
+	struct sc_ds_loan *loan;   /* the caller's, empty: a body may be lent; NULL: never */
 };
 static inline void sc_ds_reader_init(struct sc_ds_reader *reader)
 {
@@ -127,7 +146,7 @@ static inline void sc_ds_reader_init(struct sc_ds_reader *reader)
  *               nothing). wait: send it, then sc_ds_wait; neither wait nor end: send it, read
  *               again. end: send it, and end the response.
  * Counts as an access. At most about read_bytes of data are copied out; the read transaction is
- * over on return.
+ * over on return, unless the body was lent (reader->loan, not for SSE).
  */
 int sc_ds_read(struct sc_ds *ds, const struct sc_ds_request *request, struct sc_ds_reader *reader,
 	       bool last, struct sc_ds_answer *answer, struct sc_err *err);

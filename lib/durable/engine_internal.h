@@ -101,11 +101,27 @@ int sc_ds_load_sid(struct sc_kv_txn *txn, uint64_t sid, struct sc_ds_stream *ret
 int sc_ds_damaged(struct sc_err *err, const char *what, uint64_t sid);
 
 /* -- runs.c: reading through a chain of forks -- */
-/* 1 = FROM is a boundary: messages from there on into BODY (JSON: as an array) until about LIMIT
- * bytes; *ret_end is behind the last one. 0 = FROM is inside a message. */
+/* Where what is read goes: into BODY; with LOAN, what is long stays where it is. */
+struct sc_ds_pages {
+	struct sc_bytes *body;
+	struct sc_ds_loan *loan; /* or NULL */
+	uint64_t limit;          /* about so many bytes */
+	bool json;               /* as an array */
+};
+/* 1 = FROM is a boundary: messages from there on into PAGES; *ret_end is behind the last one. 0 =
+ * FROM is inside a message. A loan borrows from the transaction. */
 int sc_ds_runs_read(struct sc_kv_txn *txn, const struct sc_ds_stream *stream, uint64_t from,
-		    uint64_t limit, bool json, struct sc_bytes *body, uint64_t *ret_end,
-		    struct sc_err *err);
+		    const struct sc_ds_pages *pages, uint64_t *ret_end, struct sc_err *err);
+
+/* -- loan.c -- */
+/* Whether MESSAGE is worth a part of its own, and there is one. */
+bool sc_ds_loan_may(const struct sc_ds_loan *loan, struct sc_span message);
+void sc_ds_loan_lend(struct sc_ds_loan *loan, struct sc_span message);
+/* LEN bytes were put behind the others in the body. */
+void sc_ds_loan_copied(struct sc_ds_loan *loan, size_t len);
+/* Nothing is put into BODY any more: true = the loan stands; false = nothing is lent, or all was
+ * copied. */
+bool sc_ds_loan_settle(struct sc_ds_loan *loan, const struct sc_bytes *body);
 int sc_ds_runs_point(struct sc_kv_txn *txn, const struct sc_ds_stream *stream, uint64_t at,
 		     bool json, uint64_t count, struct sc_ds_point *ret_point, struct sc_err *err);
 /* 1 = AT is a boundary. */

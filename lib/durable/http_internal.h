@@ -175,6 +175,7 @@ struct sc_ds_shard {
 	int64_t date_s;     /* which second `date` says */
 	char date[40];
 	char *input;        /* what one read may bring */
+	struct sc_ds_loan loan; /* while a read is answered */
 	struct sc_ds_counts counts;
 };
 #define SC_DS_INPUT_BYTES 65536
@@ -247,6 +248,9 @@ enum sc_ds_step sc_ds_conn_read_body(struct sc_ds_conn *conn);
 /* GO_ON: all is with the kernel. */
 enum sc_ds_step sc_ds_conn_flush(struct sc_ds_conn *conn);
 bool sc_ds_conn_flushed(const struct sc_ds_conn *conn);
+/* The head in conn->out and the shard's loan behind it, as much as the socket takes; the loan is
+ * over then. */
+enum sc_ds_step sc_ds_conn_send_loan(struct sc_ds_conn *conn);
 
 /* -- http_request.c: from a head to a route -- */
 void sc_ds_conn_head(struct sc_ds_conn *conn, const struct sc_http_head *head);

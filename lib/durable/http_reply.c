@@ -129,6 +129,7 @@ enum sc_ds_step sc_ds_conn_reply(struct sc_ds_conn *conn)
 {
 	struct sc_ds_answer *answer = &conn->call.answer;
 	struct sc_ds_http *http = conn->shard->http;
+	struct sc_ds_loan *loan = &conn->shard->loan;
 	bool heads = strcmp(conn->method, "HEAD") == 0;
 	int64_t length;
 	int rc;
@@ -136,7 +137,7 @@ enum sc_ds_step sc_ds_conn_reply(struct sc_ds_conn *conn)
 	word_it(answer);
 	if (atomic_load_explicit(&http->stopping, memory_order_relaxed))
 		conn->close_after = true;
-	length = (int64_t)answer->body.len;
+	length = (int64_t)(loan->count ? loan->bytes : answer->body.len);
 	/* 204 and 304 have none; what a GET would have had, a HEAD of a stream does not know */
 	if (answer->status == 204 || answer->status == 304 ||
 	    (heads && answer->status == 200 && !length))
@@ -144,16 +145,18 @@ enum sc_ds_step sc_ds_conn_reply(struct sc_ds_conn *conn)
 	rc = sc_ds_conn_put_head(conn, length);
 	if (rc == 0)
 		rc = sc_bytes_put(&conn->out, "\r\n", 2);
-	if (rc < 0)
+	if (rc < 0) {
+		sc_ds_loan_end(loan, loan->bytes, answer);
 		return SC_DS_END;
-	if (length > 0 && !heads)
+	}
+	if (length > 0 && !heads && !loan->count)
 		conn->out_body = sc_span(answer->body.data, answer->body.len);
 	conn->phase = SC_DS_AT_SENDING;
 	conn->status = answer->status;
-	conn->sent_bytes = conn->out_body.len;
+	conn->sent_bytes = loan->count ? loan->bytes : conn->out_body.len;
 	sc_ds_conn_due(conn, conn->shard->now_us + http->o.idle_ms * 1000 +
 				     (int64_t)(conn->sent_bytes / SEND_RATE) * 1000000);
-	return SC_DS_GO_ON;
+	return loan->count ? sc_ds_conn_send_loan(conn) : SC_DS_GO_ON;
 }
 
 /* The whole of it, or what fits: nothing was sent on this socket yet. */

@@ -176,6 +176,8 @@ static enum sc_ds_step begin_read(struct sc_ds_conn *conn)
 		return SC_DS_END;
 	if (request->query.live.data && sc_span_is(request->query.live, "sse"))
 		conn->reader.read_bytes = SC_DS_SSE_BYTES;
+	if (!conn->tls)
+		conn->reader.loan = &conn->shard->loan;
 	return read_stream(conn);
 }
 

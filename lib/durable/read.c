@@ -35,6 +35,7 @@ static bool begin(const struct sc_ds_request *request, const struct sc_ds_stream
 		.sid = stream->sid,
 		.at = plan.start,
 		.read_bytes = reader->read_bytes,
+		.loan = plan.live == SC_DS_SSE ? NULL : reader->loan,
 	};
 	return true;
 }
@@ -93,15 +94,14 @@ static int read_in(struct sc_ds *ds, struct sc_kv_txn *txn, const struct sc_ds_r
 		   struct sc_ds_reader *reader, bool last, struct sc_ds_answer *answer,
 		   struct sc_err *err)
 {
-	uint64_t limit = ds->set.read_bytes ? ds->set.read_bytes : READ_STANDARD, end;
+	struct sc_ds_pages pages = { .body = &answer->body };
+	uint64_t end;
 	int64_t now_us = request->now_us ? request->now_us : sc_wall_us(), stored_us;
 	struct sc_ds_stream stream, *there = &stream;
 	int rc = look_up(txn, request, reader, &stream, err);
 
 	if (rc < 0)
 		return rc;
-	if (reader->read_bytes && reader->read_bytes < limit)
-		limit = reader->read_bytes;
 	if (rc == 0)
 		there = NULL;
 	stored_us = there ? stream.accessed_us : 0;
@@ -110,7 +110,12 @@ static int read_in(struct sc_ds *ds, struct sc_kv_txn *txn, const struct sc_ds_r
 	if (reader->started ? !resume(there, now_us, reader, answer)
 			    : !begin(request, there, now_us, reader, answer))
 		return 0;
-	rc = sc_ds_runs_read(txn, there, reader->at, limit, reader->json, &answer->body, &end, err);
+	pages.loan = reader->loan;
+	pages.json = reader->json;
+	pages.limit = ds->set.read_bytes ? ds->set.read_bytes : READ_STANDARD;
+	if (reader->read_bytes && reader->read_bytes < pages.limit)
+		pages.limit = reader->read_bytes;
+	rc = sc_ds_runs_read(txn, there, reader->at, &pages, &end, err);
 	if (rc == 0) {
 		sc_ds_answer_error(answer, 400, "offset is inside a message");
 		return 0;
@@ -121,9 +126,25 @@ static int read_in(struct sc_ds *ds, struct sc_kv_txn *txn, const struct sc_ds_r
 		return rc;
 	reader->started = true;
 	atomic_fetch_add(&ds->reads, 1);
-	atomic_fetch_add(&ds->read_bytes, answer->body.len);
+	atomic_fetch_add(&ds->read_bytes, reader->loan ? reader->loan->bytes : answer->body.len);
 	rc = answer_it(request, there, end, last, now_us, reader, answer);
 	return rc < 0 ? sc_err_nomem(err, "cannot read a stream") : 0;
+}
+
+/* A loan that stands takes the transaction along. Where the body is not sent, it was empty. */
+static void settle_loan(struct sc_ds_reader *reader, bool sent, const struct sc_ds_answer *answer,
+			struct sc_kv_txn **txn)
+{
+	struct sc_ds_loan *loan = reader->loan;
+
+	if (!loan)
+		return;
+	if (!sent)
+		loan->bytes = loan->count = 0;
+	if (!sc_ds_loan_settle(loan, &answer->body))
+		return;
+	loan->txn = *txn;
+	*txn = NULL;
 }
 
 int sc_ds_read(struct sc_ds *ds, const struct sc_ds_request *request, struct sc_ds_reader *reader,
@@ -133,9 +154,12 @@ int sc_ds_read(struct sc_ds *ds, const struct sc_ds_request *request, struct sc_
 	int rc;
 
 	sc_ds_answer_clear(answer);
+	if (reader->loan)
+		reader->loan->bytes = reader->loan->count = 0;
 	rc = sc_kv_read(ds->kv, &txn, err);
 	if (rc == 0)
 		rc = read_in(ds, txn, request, reader, last, answer, err);
+	settle_loan(reader, rc == 0 && answer->status == 200, answer, &txn);
 	sc_kv_abort(&txn);
 	return rc < 0 ? fail(answer, rc) : 0;
 }

@@ -4,6 +4,8 @@
  */
 #include "durable/engine_internal.h"
 
+#define SPARE_BYTES 256u
+
 struct walk {
 	struct sc_kv_txn *txn;
 	const struct sc_ds_stream *stream;
@@ -53,6 +55,7 @@ static int find_run(struct walk *w, struct sc_err *err)
 	skip = w->at - start;
 	if (skip >= run.len)
 		return sc_ds_damaged(err, "messages are missing", w->owner);
+	sc_kv_fetch(run);
 	while (skip > 0) {
 		if (!sc_ds_frame_first(run, &message))
 			return sc_ds_damaged(err, "a run of messages is torn", w->owner);
@@ -91,6 +94,7 @@ static int next_run(struct walk *w, struct sc_err *err)
 	if (rc == 0 || key.len != 16 || sc_ds_get_be64(key.data) != w->owner ||
 	    sc_ds_get_be64(key.data + 8) != w->at)
 		return sc_ds_damaged(err, "messages are missing", w->owner);
+	sc_kv_fetch(run);
 	w->run = run;
 	return 1;
 }
@@ -117,60 +121,98 @@ static int next(struct walk *w, struct sc_span *ret_message, struct sc_err *err)
 	return 1;
 }
 
-static int put(struct sc_bytes *body, bool json, bool first, struct sc_span message)
-{
-	char *at;
-	int rc = sc_bytes_reserve(body, message.len + 2);
+/* Where a read has got to. */
+struct sink {
+	const struct sc_ds_pages *to;
+	uint64_t at;   /* bytes so far */
+	bool has_room; /* for what is likely to come, REST bytes of the stream at most */
+	uint64_t rest;
+};
 
+static int copy(struct sink *s, const char *mark, struct sc_span message)
+{
+	struct sc_bytes *body = s->to->body;
+	uint64_t more = s->rest < s->to->limit ? s->rest : s->to->limit;
+	size_t len = message.len + s->to->json;
+	int rc;
+
+	if (!s->has_room)
+		sc_bytes_reserve(body, more + SPARE_BYTES); /* without it, it comes in steps */
+	s->has_room = true;
+	rc = sc_bytes_reserve(body, len + 1);
 	if (rc < 0)
 		return rc;
-	at = body->data + body->len;
-	if (json)
-		*at++ = first ? '[' : ',';
-	memcpy(at, message.data, message.len);
-	body->len += message.len + json;
+	if (s->to->json)
+		body->data[body->len] = *mark;
+	memcpy(body->data + body->len + s->to->json, message.data, message.len);
+	body->len += len;
+	if (s->to->loan)
+		sc_ds_loan_copied(s->to->loan, len);
 	return 0;
 }
 
-static int copy(struct walk *w, uint64_t limit, bool json, struct sc_bytes *body,
-		struct sc_err *err)
+static int lend(struct sink *s, const char *mark, struct sc_span message)
+{
+	int rc = 0;
+
+	if (s->to->json) {
+		rc = sc_bytes_put(s->to->body, mark, 1);
+		sc_ds_loan_copied(s->to->loan, 1);
+	}
+	sc_ds_loan_lend(s->to->loan, message);
+	return rc;
+}
+
+static int take(struct walk *w, struct sink *s, struct sc_err *err)
 {
 	struct sc_span message;
-	size_t before = body->len;
 	int rc;
 
 	while ((rc = next(w, &message, err)) == 1) {
-		if (put(body, json, body->len == before, message) < 0)
+		const char *mark = s->at ? "," : "[";
+		bool stays = s->to->loan && sc_ds_loan_may(s->to->loan, message);
+
+		s->rest = w->stream->tail - w->at + message.len;
+		if ((stays ? lend(s, mark, message) : copy(s, mark, message)) < 0)
 			return sc_err_nomem(err, "cannot read a stream");
-		if (body->len - before >= limit)
+		s->at += message.len + s->to->json;
+		if (s->at >= s->to->limit)
 			break;
 	}
 	return rc;
 }
 
+/* The end of an array. */
+static int put_end(struct sink *s)
+{
+	struct sc_span end = s->at ? SC_SPAN("]") : SC_SPAN("[]");
+
+	if (!s->to->json)
+		return 0;
+	if (s->to->loan)
+		sc_ds_loan_copied(s->to->loan, end.len);
+	return sc_bytes_put(s->to->body, end.data, end.len);
+}
+
 int sc_ds_runs_read(struct sc_kv_txn *txn, const struct sc_ds_stream *stream, uint64_t from,
-		    uint64_t limit, bool json, struct sc_bytes *body, uint64_t *ret_end,
-		    struct sc_err *err)
+		    const struct sc_ds_pages *pages, uint64_t *ret_end, struct sc_err *err)
 {
 	struct walk w = { .cursor = NULL };
+	struct sink s = { .to = pages };
 	int rc = 1;
 
 	if (from < stream->tail) {
-		uint64_t rest = stream->tail - from;
-
-		/* what is likely to come, at once; without it, it comes in steps */
-		sc_bytes_reserve(body, (rest < limit ? rest : limit) + 256);
 		rc = start(&w, txn, stream, from, err);
 		if (rc == 0)
 			rc = find_run(&w, err);
 		if (rc == 1) {
-			rc = copy(&w, limit, json, body, err);
+			rc = take(&w, &s, err);
 			rc = rc < 0 ? rc : 1;
 		}
 	} else {
 		w.at = from;
 	}
-	if (rc == 1 && json && sc_bytes_puts(body, w.at > from ? "]" : "[]") < 0)
+	if (rc == 1 && put_end(&s) < 0)
 		rc = sc_err_nomem(err, "cannot read a stream");
 	if (rc == 1)
 		*ret_end = w.at;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #define READERS_STANDARD 1024
 #define LOCK_READER_BYTES 64 /* of LMDB's lock file, a reader; see sizeof(MDB_reader) */
 #define LOCK_HEAD_BYTES 4096
+#define FETCH_LEAST_PAGES 4 /* fewer are not worth the call */
 
 /*
  * LMDB forbids the same file twice in a process (its fcntl locks would go with the first close),
@@ -416,6 +418,30 @@ int sc_kv_get(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_sp
 		return sc_kv_fail(txn->kv, rc, "cannot read", err);
 	*ret_value = sc_span(v.mv_data, v.mv_size);
 	return 1;
+}
+
+void sc_kv_fetch(struct sc_span value)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t at = (uintptr_t)value.data & ~(page - 1), end = (uintptr_t)value.data + value.len;
+	unsigned char there[256];
+
+	if (value.len < FETCH_LEAST_PAGES * page)
+		return;
+	while (at < end) {
+		size_t pages = (end - at + page - 1) / page;
+
+		if (pages > sizeof(there))
+			pages = sizeof(there);
+		if (mincore((void *)at, pages * page, there) < 0)
+			return;
+		for (size_t i = 0; i < pages; i++)
+			if (!(there[i] & 1)) { /* without the advice it is slower */
+				(void)madvise((void *)at, end - at, MADV_WILLNEED);
+				return;
+			}
+		at += pages * page;
+	}
 }
 
 int sc_kv_put(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_span value,

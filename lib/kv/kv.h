@@ -73,6 +73,9 @@ void sc_kv_abort(struct sc_kv_txn **txn);
 /* 1, 0 */
 int sc_kv_get(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_span *ret_value,
 	      struct sc_err *err);
+/* VALUE will be read as a whole: what of it is not in memory is fetched from the disk at once, not
+ * page by page. */
+void sc_kv_fetch(struct sc_span value);
 int sc_kv_put(struct sc_kv_txn *txn, int table, struct sc_span key, struct sc_span value,
 	      struct sc_err *err);
 /* LEN bytes for the caller to fill, before the next call on the transaction. */

@@ -9,7 +9,7 @@ import importlib
 
 from world import suite
 
-for name in ("paths", "create", "append", "read", "live", "forks", "expiry", "limits", "restart", "subscriptions"):
+for name in ("paths", "create", "append", "read", "pages", "live", "forks", "expiry", "limits", "restart", "subscriptions"):
     importlib.import_module("t_" + name)
 
 if __name__ == "__main__":

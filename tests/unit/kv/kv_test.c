@@ -4,7 +4,9 @@
  * holds it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -240,6 +242,60 @@ TEST(kv_reserved_room_is_the_value)
 }
 
 /* Zeros ahead: the file is long enough for what comes, and nothing that is used is touched. */
+/* Pages of VALUE that are not in memory. */
+static size_t missing(struct sc_span value)
+{
+	static unsigned char there[4096];
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t at = (uintptr_t)value.data & ~(page - 1);
+	size_t count = ((uintptr_t)value.data + value.len - at + page - 1) / page, gone_pages = 0;
+
+	CHECK(count <= sizeof(there) && mincore((void *)at, count * page, there) == 0);
+	for (size_t i = 0; i < count; i++)
+		gone_pages += !(there[i] & 1);
+	return gone_pages;
+}
+
+/* A value whose pages the system has dropped comes back without being touched. Where the file lies
+ * in memory, or cannot be dropped, there is nothing to fetch. */
+TEST(kv_a_long_value_is_fetched)
+{
+	const size_t len = 4 << 20;
+	struct sc_err err = { 0 };
+	struct sc_kv *kv = NULL;
+	struct sc_kv_txn *txn = NULL;
+	struct sc_span value;
+	char *data;
+	int fd;
+
+	fresh();
+	CHECK_OK(sc_kv_open(path, &options, &kv, &err), &err);
+	CHECK_OK(sc_kv_write(kv, &txn, &err), &err);
+	CHECK_OK(sc_kv_reserve(txn, NAMES, SC_SPAN("a"), len, &data, &err), &err);
+	memset(data, 'v', len);
+	CHECK_OK(sc_kv_commit(&txn, &err), &err);
+	sc_kv_close(kv);
+	fd = open(path, O_RDWR);
+	CHECK(fd >= 0 && fsync(fd) == 0);
+	CHECK_INT(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+	close(fd);
+	CHECK_OK(sc_kv_open(path, &options, &kv, &err), &err);
+	CHECK_OK(sc_kv_read(kv, &txn, &err), &err);
+	CHECK_INT(sc_kv_get(txn, NAMES, SC_SPAN("a"), &value, &err), 1);
+	if (missing(value) == 0)
+		printf("kv_a_long_value_is_fetched: its pages cannot be dropped here\n");
+	sc_kv_fetch(value);
+	for (int i = 0; i < 10000 && missing(value) > 0; i++)
+		usleep(1000);
+	CHECK_INT(missing(value), 0);
+	sc_kv_fetch(SC_SPAN("short, and nowhere in a store"));
+	CHECK_INT(value.len, len);
+	CHECK(value.data[0] == 'v' && value.data[len - 1] == 'v');
+	sc_kv_abort(&txn);
+	sc_kv_close(kv);
+	gone();
+}
+
 TEST(kv_zeros_ahead_change_nothing_but_the_size)
 {
 	struct sc_err err = { 0 };
