@@ -42,7 +42,7 @@ struct sc_ds_event { /* of a life in a commit: created or changed at most once, 
 
 struct sc_ds_settings { /* 0 = the standard value */
 	bool read_only;               /* readers, list and verify only; the store must be there */
-	uint64_t size_max;            /* address space of the store: 1 TiB */
+	uint64_t size_max;            /* address space of the store: 1 TiB, or what can be had */
 	uint64_t read_bytes;          /* a read returns about so much: 1 MiB */
 	uint64_t stream_inflight_max; /* written and not yet durable, of a stream: 64 MiB */
 	uint64_t inflight_max;        /* of all: 256 MiB */

@@ -11,6 +11,7 @@
 
 #define FILE_NAME "streams.mdb"
 #define SIZE_STANDARD (1ull << 40)
+#define SIZE_LEAST (1ull << 30)
 #define ID_INLINE_MAX 480u
 
 static const char *const tables[] = {
@@ -126,6 +127,11 @@ int sc_ds_store_open(const char *folder, const struct sc_ds_settings *settings,
 	}
 	if (rc == 0)
 		rc = sc_kv_open(path, &options, &kv, err);
+	/* it is address space alone; a process may have little of it (ulimit -v) */
+	while (rc == SC_E_NOMEM && !settings->size_max && options.size_max > SIZE_LEAST) {
+		options.size_max /= 4;
+		rc = sc_kv_open(path, &options, &kv, err);
+	}
 	if (rc == 0)
 		rc = check_format(kv, settings->read_only, path, err);
 	/* a file that is new must have a name that lasts */

@@ -5,10 +5,22 @@
  * store from using again what was deleted; verify comes to an end whatever the keys are.
  */
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "durable/engine_internal.h"
 #include "engine_fixture.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
 
 static int count_open(void *arg, const char *line)
 {
@@ -94,6 +106,46 @@ TEST(whoever_reads_a_list_slowly_keeps_nothing)
 	CHECK_OK(sc_ds_list(ds, SC_SPAN("/s"), look, &v, &err), &err);
 	CHECK_INT(v.count, 2500);
 	CHECK_INT(v.open, 0);
+	end();
+}
+
+/* The standard store is a terabyte of addresses, which not every process may have. */
+static void open_with_little(void)
+{
+	const struct rlimit little = { 8ull << 30, 8ull << 30 };
+	struct sc_ds *mine = NULL;
+	struct sc_ds_call call = request(SC_DS_PUT, "/b", "x");
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/little", folder);
+	if (setrlimit(RLIMIT_AS, &little) < 0 || sc_ds_open(path, NULL, &mine, NULL) < 0)
+		_exit(1);
+	sc_ds_call(mine, &call);
+	_exit(call.answer.status == 201 ? 0 : 2);
+}
+
+TEST(a_process_with_little_address_space_has_a_store)
+{
+	char path[300];
+	int status;
+	pid_t pid;
+
+	/* a sanitizer's shadow has more of it than the limit */
+	if (SANITIZED)
+		return;
+	begin(&quiet);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0)
+		open_with_little();
+	CHECK_INT(waitpid(pid, &status, 0), pid);
+	CHECK_INT(status, 0);
+	snprintf(path, sizeof(path), "%s/little/streams.mdb", folder);
+	CHECK_INT(unlink(path), 0);
+	snprintf(path, sizeof(path), "%s/little/streams.mdb-lock", folder);
+	CHECK_INT(unlink(path), 0);
+	snprintf(path, sizeof(path), "%s/little", folder);
+	CHECK_INT(rmdir(path), 0);
 	end();
 }
 
