@@ -195,11 +195,20 @@ static int tell(const struct sc_ds_answer *answer, const char *tried, const char
 		       : code;
 }
 
+/* Why a write failed, which the answer does not say. */
+static void on_trouble(void *arg, const struct sc_err *err)
+{
+	(void)arg;
+	sc_say_err(SC_WARNING, err);
+}
+
 static int call_it(const char *folder, struct sc_ds_call *call, const char *tried, const char *kind,
 		   const char *name, struct sc_err *err)
 {
 	/* upkeep is the server's, or the next one's */
-	struct sc_ds_settings settings = { .sweep_ms = -1, .repair_ms = -1 };
+	struct sc_ds_settings settings = { .sweep_ms = -1,
+					   .repair_ms = -1,
+					   .trouble = on_trouble };
 	struct sc_ds *ds = NULL;
 	int rc = open_to_read(folder, &ds, err); /* the folder must be there */
 

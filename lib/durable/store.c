@@ -122,7 +122,11 @@ int sc_ds_store_open(const char *folder, const struct sc_ds_settings *settings,
 	if (!settings->read_only)
 		rc = sc_make_parents(path, true, err);
 	if (rc == 0 && settings->read_only && stat(path, &st) < 0) {
-		rc = sc_err_sys(err, errno == ENOENT ? SC_E_NOLOG : SC_E_IO, errno, "cannot open");
+		rc = sc_err_sys(err,
+				errno == ENOENT   ? SC_E_NOLOG
+				: errno == EACCES ? SC_E_NOAUTH
+						  : SC_E_IO,
+				errno, "cannot open");
 		sc_err_on(err, "store", path);
 	}
 	if (rc == 0)

@@ -72,11 +72,10 @@ int sc_kv_fail(const struct sc_kv *kv, int rc, const char *tried, struct sc_err 
 			sc_err_set(err, SC_E_INTERNAL, tried, "%s", mdb_strerror(rc));
 	}
 	sc_err_on(err, kv->kind, kv->path);
-	if (kv->kind != index_kind)
-		return err ? err->code : code_of(rc);
 	if (rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND || rc == MDB_INVALID ||
 	    rc == MDB_VERSION_MISMATCH)
-		sc_err_next(err, "rebuild it with sc-log reindex");
+		sc_err_next(err, kv->kind == index_kind ? "rebuild it with sc-log reindex"
+							: "put a good copy of it back");
 	return err ? err->code : code_of(rc);
 }
 
@@ -165,6 +164,7 @@ static int open_env(struct sc_kv *kv, const struct sc_kv_options *options, struc
 	if (!rc)
 		rc = mdb_env_open(kv->env, kv->path, open_flags(options), 0666);
 	if (!rc) {
+		sc_kv_lengthen(kv->env, kv->path);
 		rc = open_tables(kv, options, false);
 		if (rc == MDB_NOTFOUND && !options->read_only)
 			rc = open_tables(kv, options, true);
@@ -173,8 +173,16 @@ static int open_env(struct sc_kv *kv, const struct sc_kv_options *options, struc
 		rc = mdb_env_get_fd(kv->env, &fd);
 	if (!rc && fstat(fd, &st) < 0)
 		rc = errno;
-	if (rc)
-		return sc_kv_fail(kv, rc, tried, err);
+	if (rc) {
+		int code = sc_kv_fail(kv, rc, tried, err);
+
+		if (options->read_only && rc == EACCES)
+			sc_err_next(err,
+				    "it takes the right to read it, and to write %s-lock, "
+				    "where its readers are noted",
+				    kv->path);
+		return code;
+	}
 	if (options->sync && !options->read_only)
 		kv->watch_fd = sc_kv_watch_open(kv->path, fd);
 	kv->dev = (uint64_t)st.st_dev;

@@ -37,6 +37,9 @@ struct sc_kv_txn {
 int sc_kv_fail(const struct sc_kv *kv, int rc, const char *tried, struct sc_err *err);
 /* A data file at PATH, if there is none: durable, whole or not there. An LMDB or system code. */
 int sc_kv_make(const char *path);
+/* A file that is shorter than what it says it holds, a copy that broke off, would be a SIGBUS for
+ * whoever reads it. With zeros in place of what is missing LMDB says that it is damaged. */
+void sc_kv_lengthen(MDB_env *env, const char *path);
 /* The data file that LMDB has open, opened once more; -1 when it cannot be. */
 int sc_kv_watch_open(const char *path, mdb_filehandle_t theirs);
 /* After a commit of about BYTES that failed with RC: ENOSPC when it was for want of room, EIO when

@@ -9,6 +9,7 @@
 #include <lmdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -44,6 +45,26 @@ static int give_name(const char *temporary, const char *path)
 		rc = errno;
 	unlink(temporary);
 	return rc == EEXIST ? 0 : rc;
+}
+
+void sc_kv_lengthen(MDB_env *env, const char *path)
+{
+	MDB_envinfo info;
+	struct stat file;
+	MDB_stat st;
+	off_t need;
+	int fd;
+
+	if (mdb_env_info(env, &info) || mdb_env_stat(env, &st))
+		return;
+	need = (off_t)((info.me_last_pgno + 1) * st.ms_psize);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	/* never shorter, and nothing that is there is touched: another process may write */
+	if (fstat(fd, &file) == 0 && file.st_size < need)
+		(void)fallocate(fd, 0, need - 1, 1);
+	close(fd);
 }
 
 int sc_kv_make(const char *path)

@@ -93,6 +93,22 @@ certificate() { # NAME
 	run -66 --separate-stderr sc-streams trim nothing /a 0000000000000000_0000000000000000
 	run -66 --separate-stderr sc-streams --listen :0 --log a=nolog data
 	run -66 --separate-stderr sc-streams --listen :0 --token-file notokens data
+	streams server
+	put x
+	stop server
+	head -c 5000 data/streams.mdb >cut
+	mkdir broken
+	mv cut broken/streams.mdb
+	usage 65 "cannot open store 'broken/streams.mdb': MDB_CORRUPTED: Located page was wrong type; put a good copy of it back" ls broken
+	chmod 444 data/streams.mdb-lock
+	local plain=()
+	[[ $EUID -ne 0 ]] || plain=(setpriv --bounding-set=-dac_override,-dac_read_search)
+	run -77 --separate-stderr "${plain[@]}" sc-streams ls data
+	[[ $stderr == *'; it takes the right to read it, and to write data/streams.mdb-lock, where its readers are noted' ]]
+	chmod 0 data
+	run -77 --separate-stderr "${plain[@]}" sc-streams ls data
+	chmod 755 data
+	rm -r data
 	usage 69 "cannot listen on address '8.8.8.8:80': Cannot assign requested address" --listen 8.8.8.8:80 data
 	usage 78 "cannot listen on address 'foo': it is not HOST:PORT, [IPV6]:PORT, :PORT or unix:PATH (ports are 0 to 65535)" --listen foo data
 	echo nonsense >x.pem
@@ -173,6 +189,8 @@ certificate() { # NAME
 	sc-streams seal data /v1/stream/chat
 	ask 409 -X PUT "$base/chat/.new"
 	put other
+	run -75 --separate-stderr bash -c 'ulimit -f 1; exec sc-streams seal data /v1/stream/none'
+	[[ $stderr == *'warning: cannot commit to store '*'No space left on device'*'the write failed: it was not stored' ]]
 	usage 64 "cannot seal group '/v1/stream/chat/.new': this is not a group of streams; give the front of a path, up to its first part that begins with a dot: /v1/stream/orders" \
 		seal data /v1/stream/chat/.new
 	usage 64 "cannot list: 'v1/stream' begins no path of a stream; begin it with a '/', as in /v1/stream/chat/" ls data v1/stream

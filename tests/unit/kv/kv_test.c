@@ -219,6 +219,30 @@ TEST(kv_the_lock_file_has_no_hole)
 	gone();
 }
 
+/* A copy that broke off is damaged, not a signal. */
+TEST(kv_a_file_cut_short_is_damaged)
+{
+	struct sc_kv_options read_only = options;
+	struct sc_err err = { 0 };
+	struct sc_kv *kv = NULL;
+	struct stat st;
+
+	read_only.read_only = true;
+	for (int way = 0; way < 2; way++) {
+		fresh();
+		CHECK_OK(sc_kv_open(path, &options, &kv, &err), &err);
+		for (uint64_t n = 0; n < 100; n++)
+			put_number(kv, n, "some value");
+		sc_kv_close(kv);
+		kv = NULL;
+		CHECK_INT(stat(path, &st), 0);
+		CHECK_INT(truncate(path, 2 * st.st_blksize + 100), 0);
+		CHECK_INT(sc_kv_open(path, way ? &read_only : &options, &kv, &err), SC_E_DATA);
+		CHECK(strstr(err.object, path) != NULL);
+		gone();
+	}
+}
+
 TEST(kv_reserved_room_is_the_value)
 {
 	struct sc_err err = { 0 };
