@@ -102,7 +102,7 @@ int sc_dsread_new(const struct sc_dsread_options *o, struct sc_dsread **ret_dsre
 	if (!r)
 		return sc_err_nomem(err, "cannot subscribe");
 	sc_bytes_init(&r->target, 1 << 20);
-	sc_bytes_init(&r->payload, SIZE_MAX / 4);
+	sc_bytes_init(&r->payload, o->held_max);
 	sc_bytes_init(&r->wrapped, SIZE_MAX / 4);
 	r->live = o->live;
 	r->until_end = o->until_end;
@@ -368,32 +368,62 @@ static int take_control(struct sc_dsread *r, struct sc_span text, struct sc_err 
 	return rc;
 }
 
+/* Lists of JSON that come apart are one list. */
+static int join_lists(struct sc_bytes *list, struct sc_span more, struct sc_err *err)
+{
+	struct sc_span first = sc_json_trim(sc_span(list->data, list->len)), next;
+
+	more = sc_json_trim(more);
+	if (first.len < 2 || first.data[first.len - 1] != ']' || more.len < 2 ||
+	    more.data[0] != '[' || more.data[more.len - 1] != ']')
+		return broken(err, "a JSON stream answered with something else than an array");
+	next = sc_json_trim(sc_span(more.data + 1, more.len - 2));
+	if (!next.len)
+		return 0;
+	list->len = (size_t)(first.data - list->data) + first.len - 1;
+	if (sc_json_trim(sc_span(first.data + 1, first.len - 2)).len)
+		(void)sc_bytes_putc(list, ','); /* the place of the bracket */
+	return sc_bytes_put(list, more.data + 1, more.len - 1);
+}
+
+static int put_base64(struct sc_bytes *out, struct sc_span data, struct sc_err *err)
+{
+	struct sc_bytes text; /* it may be cut into lines */
+	int rc;
+
+	sc_bytes_init(&text, SIZE_MAX / 4);
+	rc = sc_bytes_reserve(&text, data.len);
+	for (size_t i = 0; rc == 0 && i < data.len; i++)
+		if (data.data[i] != '\n')
+			(void)sc_bytes_putc(&text, data.data[i]);
+	if (rc == 0)
+		rc = sc_base64_get(out, sc_span(text.data ? text.data : "", text.len));
+	sc_bytes_done(&text);
+	return rc == SC_E_DATA ? broken(err, "an event's data is not base64") : rc;
+}
+
+/* Most servers send one of these in front of a control event; the reference server sends one for
+ * each request that it stored. */
 static int take_data(struct sc_dsread *r, struct sc_span data, struct sc_err *err)
 {
 	int rc;
 
-	if (r->has_payload)
-		return broken(err, "two data events came without a control event between");
-	sc_bytes_clear(&r->payload);
-	if (r->base64) { /* it may be cut into lines */
-		struct sc_bytes text;
-
-		sc_bytes_init(&text, SIZE_MAX / 4);
-		rc = sc_bytes_reserve(&text, data.len);
-		for (size_t i = 0; rc == 0 && i < data.len; i++)
-			if (data.data[i] != '\n')
-				(void)sc_bytes_putc(&text, data.data[i]);
-		if (rc == 0)
-			rc = sc_base64_get(&r->payload,
-					   sc_span(text.data ? text.data : "", text.len));
-		sc_bytes_done(&text);
-		if (rc == SC_E_DATA)
-			return broken(err, "an event's data is not base64");
-	} else {
+	if (!r->has_payload)
+		sc_bytes_clear(&r->payload);
+	if (r->base64)
+		rc = put_base64(&r->payload, data, err);
+	else if (r->json && r->has_payload)
+		rc = join_lists(&r->payload, data, err);
+	else
 		rc = sc_bytes_put(&r->payload, data.data, data.len);
-	}
-	r->has_payload = rc == 0;
-	return rc < 0 ? sc_err_nomem(err, tried) : 0;
+	r->has_payload = true;
+	if (rc != SC_E_NOMEM)
+		return rc;
+	if (!r->payload.full)
+		return sc_err_nomem(err, tried);
+	sc_err_set(err, SC_E_PROTOCOL, tried, "the answer is longer than %zu bytes",
+		   r->payload.max);
+	return sc_err_next(err, "allow longer messages with --max-message");
 }
 
 int sc_dsread_event(struct sc_dsread *r, const struct sc_sse_event *event, struct sc_err *err)

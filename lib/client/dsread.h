@@ -41,6 +41,7 @@ struct sc_dsread_options {
 	const char *offset;      /* where to begin: "-1" the start, "now", or one that the server gave */
 	enum sc_ds_live live;
 	bool until_end;          /* stop at what is the end when it is first reached */
+	size_t held_max;         /* bytes of data events up to their control event */
 };
 
 struct sc_dsread;

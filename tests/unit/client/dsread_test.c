@@ -12,7 +12,7 @@ static struct sc_ds_message m;
 static void open_read(const char *url_target, const char *offset, enum sc_ds_live live,
 		      bool until_end)
 {
-	struct sc_dsread_options o = { url_target, offset, live, until_end };
+	struct sc_dsread_options o = { url_target, offset, live, until_end, 64 };
 
 	sc_dsread_free(r);
 	CHECK_OK(sc_dsread_new(&o, &r, &err), &err);
@@ -166,7 +166,7 @@ TEST(events)
 
 TEST(events_of_bytes)
 {
-	struct sc_sse_event twice = { "data", SC_SPAN("eA==") }, bad = { "data", SC_SPAN("e") };
+	struct sc_sse_event bad = { "data", SC_SPAN("e") };
 
 	open_read("/v1/stream/a", "now", SC_DS_SSE, false);
 	HEAD("HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nStream-Up-To-Date: "
@@ -180,14 +180,55 @@ TEST(events_of_bytes)
 	EVENT("control", "{\"streamNextOffset\":\"" OFFSET(15) "\",\"upToDate\":true}");
 	GIVES("{\"$base64\":\"/w==\"}", 15);
 	CHECK_INT(sc_dsread_event(r, &bad, &err), SC_E_PROTOCOL);
-	EVENT("data", "eA==");
-	CHECK_INT(sc_dsread_event(r, &twice, &err), SC_E_PROTOCOL);
+}
+
+/* The reference server sends a data event for each request that it stored. */
+TEST(several_data_events_are_one_answer)
+{
+	struct sc_sse_event long_one = { "data", SC_SPAN("[\"123456789012345678901234567890\"]") };
+	struct sc_sse_event none = { "data", SC_SPAN("{}") }, part = { "data", SC_SPAN("[7") };
+
+	open_read("/v1/stream/a", "now", SC_DS_SSE, false);
+	HEAD(JSON(24, "Stream-Up-To-Date: true\r\n"), SC_DS_PAGE);
+	PAGE("[]");
+	HEAD("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", SC_DS_EVENTS);
+	EVENT("data", "[]");
+	EVENT("data", " [1 ]\n");
+	EVENT("data", "[ ]");
+	EVENT("data", "[[2], 3]");
+	CHECK(!sc_dsread_next(r, &m));
+	EVENT("control", "{\"streamNextOffset\":\"" OFFSET(41) "\",\"upToDate\":true}");
+	GIVES("1", 29);
+	GIVES("[2]", 36);
+	GIVES("3", 41);
+	EVENT("data", "[]");
+	EVENT("data", "[]");
+	EVENT("control", "{\"streamNextOffset\":\"" OFFSET(41) "\",\"upToDate\":true}");
+	CHECK(!sc_dsread_next(r, &m));
+	EVENT("data", "[5]");
+	CHECK_INT(sc_dsread_event(r, &part, &err), SC_E_PROTOCOL);
+	CHECK_INT(sc_dsread_event(r, &none, &err), SC_E_PROTOCOL);
+	/* no more is held than was allowed */
+	CHECK_OK(sc_dsread_event(r, &long_one, &err), &err);
+	CHECK_INT(sc_dsread_event(r, &long_one, &err), SC_E_PROTOCOL);
+	CHECK(strstr(err.reason, "longer than 64 bytes") != NULL);
+	/* bytes, and texts */
+	open_read("/v1/stream/a", "now", SC_DS_SSE, false);
+	HEAD("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nStream-Up-To-Date: "
+	     "true\r\nStream-Next-Offset: " OFFSET(10) "\r\n\r\n",
+	     SC_DS_PAGE);
+	PAGE("");
+	HEAD("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", SC_DS_EVENTS);
+	EVENT("data", "a [");
+	EVENT("data", "] b");
+	EVENT("control", "{\"streamNextOffset\":\"" OFFSET(24) "\",\"upToDate\":true}");
+	GIVES("{\"$text\":\"a [] b\"}", 24);
 }
 
 TEST(refusals_and_lies)
 {
 	struct sc_sse_event event = { "control", SC_SPAN("{\"streamNextOffset\":5}") };
-	struct sc_dsread_options o = { "/v1/stream/a?offset=5", "-1", SC_DS_LONG_POLL, false };
+	struct sc_dsread_options o = { "/v1/stream/a?offset=5", "-1", SC_DS_LONG_POLL, false, 64 };
 	struct sc_dsread *other = NULL;
 
 	CHECK_INT(sc_dsread_new(&o, &other, &err), SC_E_USAGE);
