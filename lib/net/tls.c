@@ -334,6 +334,22 @@ void sc_tls_free(struct sc_tls *t)
 	free(t);
 }
 
+/* What helps against a certificate that is not trusted. */
+static const char *next_move(long verify)
+{
+	switch (verify) {
+	case X509_V_ERR_CERT_HAS_EXPIRED:
+	case X509_V_ERR_CERT_NOT_YET_VALID:
+		return "the server needs a new one, unless it is this machine's clock that is "
+		       "wrong";
+	case X509_V_ERR_HOSTNAME_MISMATCH:
+	case X509_V_ERR_IP_ADDRESS_MISMATCH:
+		return "use the name that it is for, in the URL or with --server-name";
+	default:
+		return "give the authority's PEM file with --ca";
+	}
+}
+
 /* What stopped the library: SC_TLS_READ, SC_TLS_WRITE, 0 at the peer's end, or a failure. */
 static int stopped(struct sc_tls *t, int rc, const char *tried, struct sc_err *err)
 {
@@ -363,9 +379,7 @@ static int stopped(struct sc_tls *t, int rc, const char *tried, struct sc_err *e
 		sc_err_set(err, SC_E_UNAVAILABLE, "cannot trust the certificate of", "%s",
 			   X509_verify_cert_error_string(verify));
 		sc_err_on(err, "host", t->name);
-		return sc_err_next(
-			err, "give the authority's PEM file with --ca, or the right name with "
-			     "--server-name");
+		return sc_err_next(err, "%s", next_move(verify));
 	}
 	return sc_err_set(err, SC_E_UNAVAILABLE, tried, "%s", sc_tls_reason());
 }
