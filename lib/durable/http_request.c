@@ -195,8 +195,12 @@ static void route_stream(struct sc_ds_conn *conn, struct sc_span name)
 {
 	enum sc_ds_method method = conn->call.request.method;
 	bool reads = method == SC_DS_GET || method == SC_DS_HEAD;
+	/* whoever appends is told what HEAD tells */
+	unsigned may = method == SC_DS_HEAD ? SC_DS_MAY_READ | SC_DS_MAY_WRITE
+		       : reads              ? SC_DS_MAY_READ
+					    : SC_DS_MAY_WRITE;
 
-	if (!sc_ds_conn_may(conn, reads ? SC_DS_MAY_READ : SC_DS_MAY_WRITE))
+	if (!sc_ds_conn_may(conn, may))
 		return;
 	conn->route = SC_DS_ROUTE_STREAM;
 	if (!sc_ds_logs_find(&conn->shard->http->logs, name, &conn->log_at)) {

@@ -218,6 +218,7 @@ certificate() { # NAME
 	ask 401 -H 'Authorization: Bearer no' "$base/x"
 	put x -H 'Authorization: Bearer w' --data one
 	ask 403 -H 'Authorization: Bearer w' "$base/x"
+	ask 200 -I -H 'Authorization: Bearer w' "$base/x"
 	ask 403 -X POST -H 'Authorization: Bearer r' -d y "$base/x"
 	ask 200 -H 'Authorization: Bearer r' "$base/x"
 	ask 200 -u me:r "$base/x"
