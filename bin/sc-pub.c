@@ -19,10 +19,17 @@ struct opts {
 	uint64_t epoch;
 	bool has_epoch, ask, again, pairs, bare, numbered, wrap, close;
 	int64_t window, batch;
+	bool has_batch;
+	int seq;
 	int events;
 };
 
 #define INTO(member) offsetof(struct opts, member)
+
+static const char *const seqs[] = { [SC_DSPUB_SEQ_NONE] = "no",
+				    [SC_DSPUB_SEQ_END] = "end",
+				    [SC_DSPUB_SEQ_SKIP] = "skip",
+				    NULL };
 
 static const struct sc_opt options[] = {
 	SC_OPT_GROUP("What comes in"),
@@ -37,8 +44,8 @@ static const struct sc_opt options[] = {
 	{ .name = "numbered",
 	  .kind = SC_OPT_FLAG,
 	  .into = INTO(numbered),
-	  .help = "with --producer: lines are bare, and the input is the same from its first line "
-		  "in every run" },
+	  .help = "with --producer or --stream-seq: lines are bare, and the input is the same "
+		  "from its first line in every run" },
 	{ .name = "wrap",
 	  .kind = SC_OPT_FLAG,
 	  .into = INTO(wrap),
@@ -80,6 +87,7 @@ static const struct sc_opt options[] = {
 	  .kind = SC_OPT_NUMBER,
 	  .arg = "N",
 	  .into = INTO(batch),
+	  .seen = INTO(has_batch),
 	  .standard = "1000",
 	  .min = 1,
 	  .max = 10000,
@@ -111,6 +119,14 @@ static const struct sc_opt options[] = {
 	  .into = INTO(state),
 	  .help = "keep in FILE what the producer has published, so that it is exactly once over "
 		  "restarts" },
+	{ .name = "stream-seq",
+	  .kind = SC_OPT_CHOICE,
+	  .into = INTO(seq),
+	  .choices = seqs,
+	  .standard = "no",
+	  .help = "send each line's offset as Stream-Seq, one line a request, so that the stream "
+		  "takes no line twice and none out of order from any number of writers; a line "
+		  "that it has, or is past, ends this one or is skipped" },
 	SC_OPT_GROUP("The connection"),
 	SC_NET_OPTIONS(struct opts, net),
 	{ .name = NULL },
@@ -134,12 +150,12 @@ static int check(const struct opts *o, struct sc_err *err)
 	if (o->producer && o->again)
 		return clash(err, "cannot use --at-least-once",
 			     "with --producer every row is stored once", "leave it out");
-	if (!o->producer && (o->numbered || o->ask || o->has_epoch))
-		return clash(err,
-			     o->ask        ? "cannot use --last"
-			     : o->numbered ? "cannot use --numbered"
-					   : "cannot use --epoch",
+	if (!o->producer && (o->ask || o->has_epoch))
+		return clash(err, o->ask ? "cannot use --last" : "cannot use --epoch",
 			     "it is about a producer", "name one with --producer");
+	if (!o->producer && !o->seq && o->numbered)
+		return clash(err, "cannot use --numbered", "it is about a producer",
+			     "name one with --producer");
 	return 0;
 }
 
@@ -149,7 +165,9 @@ static enum sc_pubrow_form form(const struct opts *o)
 		return SC_PUBROW_LINES;
 	if (o->bare)
 		return SC_PUBROW_BARE;
-	return o->pairs || o->producer ? SC_PUBROW_PAIRS : SC_PUBROW_AUTO;
+	if (o->producer || o->seq)
+		return SC_PUBROW_PAIRS;
+	return o->pairs ? SC_PUBROW_MSGS : SC_PUBROW_AUTO;
 }
 
 static void report(const struct sc_publication_result *r)
@@ -186,11 +204,12 @@ static bool clean(const char *text)
 
 static int check_ds(const struct opts *o, bool ds, struct sc_err *err)
 {
-	if (!ds && (o->create || o->close || o->state))
+	if (!ds && (o->create || o->close || o->state || o->seq))
 		return clash(err,
 			     o->create  ? "cannot use --create"
 			     : o->close ? "cannot use --close"
-					: "cannot use --state",
+			     : o->state ? "cannot use --state"
+					: "cannot use --stream-seq",
 			     "it is for Durable Streams servers",
 			     "leave it out, or give a URL such as http://HOST:PORT/v1/stream/NAME");
 	if (!ds)
@@ -208,6 +227,17 @@ static int check_ds(const struct opts *o, bool ds, struct sc_err *err)
 	if (o->producer && !clean(o->producer))
 		return clash(err, "cannot use --producer", "its name holds a control character",
 			     "give it a plain name");
+	if (o->seq && o->bare)
+		return clash(err, "cannot use --stream-seq",
+			     "with --bare rows have no numbers to send",
+			     "use --pairs or --numbered");
+	if (o->seq && o->again)
+		return clash(err, "cannot use --at-least-once",
+			     "with --stream-seq no row is stored twice", "leave it out");
+	if (o->seq == SC_DSPUB_SEQ_SKIP && o->producer)
+		return clash(err, "cannot use --stream-seq skip",
+			     "with --producer the server counts its requests",
+			     "use one of them, or --stream-seq end");
 	if (o->create && (!*o->create || !clean(o->create)))
 		return clash(err, "cannot use --create", "that is no content type",
 			     "give one such as application/json");
@@ -218,7 +248,11 @@ static int run_ds(const struct opts *o, const struct sc_publication_options *p,
 		  struct sc_publication_result *result, struct sc_err *err)
 {
 	struct sc_dspub_options d = {
-		.common = p, .create = o->create, .close = o->close, .state = o->state
+		.common = p,
+		.create = o->create,
+		.close = o->close,
+		.state = o->state,
+		.seq = (enum sc_dspub_seq)o->seq,
 	};
 
 	if (o->ask)
@@ -231,14 +265,17 @@ static int run(const void *given, char *const *operands, struct sc_err *err)
 	const struct opts *o = given;
 	struct sc_publication_result result = { 0 };
 	struct sc_publication_options p = {
-		.rows = { .form = form(o), .wrap = o->wrap, .any = o->producer != NULL },
+		.rows = { .form = form(o),
+			  .wrap = o->wrap,
+			  .any = o->producer != NULL,
+			  .rising = !o->producer },
 		.producer = o->producer,
 		.has_epoch = o->has_epoch,
 		.epoch = o->epoch,
 		.again = o->again,
 		.ask = o->ask,
 		.window = (size_t)o->window,
-		.batch = (size_t)o->batch,
+		.batch = o->seq && !o->has_batch ? 1 : (size_t)o->batch,
 		.in_fd = STDIN_FILENO,
 		.out_fd = o->common.quiet || o->ask ? -1 : STDOUT_FILENO,
 		.events = { .fd = o->events, .say = sc_say_fields },
@@ -275,6 +312,9 @@ static const struct sc_example examples[] = {
 	{ "the same to a Durable Streams server, made if it is not there",
 	  "sc-pub --create application/json -P load-7 --numbered --state load-7.state "
 	  "http://127.0.0.1:4437/v1/stream/trades <rows.ndjson" },
+	{ "copy a stream to it from two machines at once, so that either may fail",
+	  "sc-sub --offset earliest ws://a:8765/trades | sc-pub -q --stream-seq skip "
+	  "http://b:4437/v1/stream/trades" },
 	{ "publish what a feed sends, over lost connections, each row once",
 	  "sc-capture wss://feed.example/ | sc-pub -q --producer feed --bare "
 	  "ws://127.0.0.1:8765/trades" },

@@ -159,13 +159,22 @@ int sc_dspub_make_post(struct sc_dspub *p, bool json, struct sc_err *err)
 
 /* Requests. */
 
-static void put_producer(struct sc_dspub *p)
+/* What may have been stored may not be sent again. */
+bool sc_dspub_in_doubt(const struct sc_dspub *p)
+{
+	return !p->o->producer && !p->o->again && p->d->seq != SC_DSPUB_SEQ_SKIP;
+}
+
+static void put_who(struct sc_dspub *p)
 {
 	struct sc_dspost_state state;
 
+	sc_dspost_state(p->post, &state);
+	if (p->d->seq && p->step == STEP_POST)
+		sc_bytes_putf(&p->fields, "Stream-Seq: %020llu\r\n",
+			      (unsigned long long)state.last);
 	if (!p->o->producer)
 		return;
-	sc_dspost_state(p->post, &state);
 	sc_bytes_putf(&p->fields,
 		      "Producer-Id: %s\r\nProducer-Epoch: %llu\r\nProducer-Seq: %llu\r\n",
 		      p->o->producer, (unsigned long long)state.epoch,
@@ -187,11 +196,11 @@ static const char *method_of(struct sc_dspub *p, struct sc_span *ret_body)
 	case STEP_POST:
 		*ret_body = sc_dspost_body(p->post);
 		sc_bytes_putf(&p->fields, "Content-Type: %s\r\n", sc_bytes_str(&p->type));
-		put_producer(p);
+		put_who(p);
 		break;
 	case STEP_CLOSE:
 		sc_bytes_puts(&p->fields, "Stream-Closed: true\r\n");
-		put_producer(p);
+		put_who(p);
 		break;
 	}
 	sc_bytes_putf(&p->fields, "Content-Length: %zu\r\n\r\n", ret_body->len);
@@ -417,11 +426,12 @@ static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *end
 		p->reconnects = true; /* an idle connection may be closed at any time */
 		return SC_CLIENT_AT_ONCE;
 	}
-	if (!p->closing && was_asking && p->step == STEP_POST && !p->o->producer && !p->o->again) {
+	if (!p->closing && was_asking && p->step == STEP_POST && sc_dspub_in_doubt(p)) {
 		sc_dspost_doubt(p->post, &err);
 		note_error(p, &err);
 		p->ending = p->closing = true;
 	}
+	p->sent_before |= was_asking && p->step == STEP_POST;
 	if (p->ending)
 		p->closing = true;
 	if (p->closing)

@@ -14,11 +14,20 @@
 
 #include "client/publication.h"
 
+/* Stream-Seq: each request says the number of its last row, and the server stores none that is not
+ * above what was said before. A row that is refused so: */
+enum sc_dspub_seq {
+	SC_DSPUB_SEQ_NONE, /* it is not said */
+	SC_DSPUB_SEQ_END,  /* ends it: SC_E_REFUSED */
+	SC_DSPUB_SEQ_SKIP, /* is there already, and skipped */
+};
+
 struct sc_dspub_options {
 	const struct sc_publication_options *common; /* without window and ask */
 	const char *create;     /* make the stream, of this content type, if it is not there; or NULL */
 	bool close;             /* close it when all is stored */
 	const char *state;      /* file in which a producer's state is kept; or NULL */
+	enum sc_dspub_seq seq;  /* with a producer not SKIP */
 };
 
 int sc_dspub_run(const struct sc_dspub_options *options, struct sc_publication_result *ret_result,

@@ -51,6 +51,49 @@ static int closed_err(struct sc_err *err)
 	return SC_E_REFUSED;
 }
 
+/* The stream has a number as high as this request's, or a higher one. */
+static int behind(struct sc_dspub *p, struct sc_err *err)
+{
+	struct sc_dspost_state state;
+	struct sc_dspost_row row;
+	uint64_t first, last;
+
+	p->seq_refused = false;
+	p->step = STEP_POST;
+	if (p->d->seq == SC_DSPUB_SEQ_SKIP && p->sent_before) {
+		/* stored, by this process most likely */
+		p->sent_before = false;
+		sc_dspost_stored(p->post, 0, false, 0);
+		return print(p, err);
+	}
+	if (p->d->seq == SC_DSPUB_SEQ_SKIP) {
+		for (size_t i = 0; sc_dspost_row(p->post, i, &row); i++)
+			p->result.skipped++;
+		sc_dspost_drop(p->post);
+		return 0;
+	}
+	sc_dspost_state(p->post, &state);
+	sc_dspost_lines(p->post, &first, &last);
+	sc_err_set(err, SC_E_REFUSED, tried,
+		   "its Stream-Seq is %llu or more already: another writer is ahead",
+		   (unsigned long long)state.last);
+	sc_err_field_str(err, "why", "stream_seq");
+	sc_err_field_u64(err, "offset", state.last);
+	sc_err_field_u64(err, "line", first);
+	sc_err_field_u64(err, "last_line", last);
+	return sc_err_next(err, "see what the stream has, or pass such rows over with "
+				"--stream-seq skip");
+}
+
+/* 409 says that too. */
+static int other_type(const struct sc_dspub *p, struct sc_span type, struct sc_err *err)
+{
+	sc_err_set(err, SC_E_REFUSED, tried, "it was made anew, of type %.*s", (int)type.len,
+		   type.data);
+	sc_err_field_str(err, "why", "type");
+	return sc_err_next(err, "it was of type %s; see what it is for now", p->type.data);
+}
+
 static int looked(struct sc_dspub *p, struct sc_err *err)
 {
 	struct sc_span type;
@@ -62,6 +105,9 @@ static int looked(struct sc_dspub *p, struct sc_err *err)
 	if (!sc_httphead_find(&p->answer.head, "Content-Type", 0, &type) || !type.len)
 		return sc_err_set(err, SC_E_PROTOCOL, tried,
 				  "the server does not say what the stream holds");
+	if (p->seq_refused)
+		return sc_span_is(type, sc_bytes_str(&p->type)) ? behind(p, err)
+								: other_type(p, type, err);
 	sc_bytes_clear(&p->type);
 	if (sc_bytes_put(&p->type, type.data, type.len) < 0 || !sc_bytes_str(&p->type))
 		return sc_err_nomem(err, tried);
@@ -84,6 +130,7 @@ static int stored(struct sc_dspub *p, struct sc_err *err)
 	p->tail_known = known;
 	p->tail = tail;
 	p->epoch_tried = true;
+	p->sent_before = false;
 	return print(p, err);
 }
 
@@ -111,20 +158,28 @@ static int fenced(struct sc_dspub *p, uint64_t epoch, struct sc_err *err)
 	return sc_err_next(err, "let that one go on, or take over with a higher --epoch");
 }
 
-/* An overloaded server: the same request again, with growing waits. */
+/* A refusal that may pass: the server is overloaded, or whoever runs us says so. */
+static bool may_pass(const struct sc_dspub *p, int rc)
+{
+	return rc == SC_E_BUSY ||
+	       (p->o->connection.retry.refused && (rc == SC_E_NOAUTH || rc == SC_E_NOLOG));
+}
+
+/* The same request again, with growing waits. */
 static int later(struct sc_dspub *p, struct sc_err *err)
 {
 	const struct sc_client_retry *retry = &p->o->connection.retry;
 	int64_t after = sc_httphead_retry_ms(&p->answer.head, sc_wall_us()), wait;
-	bool not_done = p->answer.head.status == 429 ||
-			(p->answer.head.status == 503 && after >= 0);
+	int status = p->answer.head.status;
+	bool not_done = (status < 500 && status != 408) || (status == 503 && after >= 0);
 	uint64_t random;
 
-	if (p->step == STEP_POST && !p->o->producer && !p->o->again && !not_done)
+	if (p->step == STEP_POST && sc_dspub_in_doubt(p) && !not_done)
 		return sc_dspost_doubt(p->post, err);
 	if (retry->tries >= 0 && (int64_t)p->refusals >= retry->tries)
 		return err->code;
 	p->refusals++;
+	p->sent_before |= p->step == STEP_POST && !not_done;
 	sc_random(&random, sizeof(random));
 	wait = sc_client_backoff_ms(retry, p->refusals, random);
 	sc_timer_start(p->later_timer, after > wait ? after : wait);
@@ -138,10 +193,10 @@ static int refused(struct sc_dspub *p, struct sc_err *err)
 	uint64_t number, first, last;
 	int rc = sc_ds_status_err(head, tried, err);
 
-	if (rc == SC_E_BUSY)
-		return later(p, err);
 	if (head->status == 403 && told_number(p, "Producer-Epoch", &number))
 		return fenced(p, number, err);
+	if (may_pass(p, rc))
+		return later(p, err);
 	if (head->status == 409 && told_closed(p))
 		return closed_err(err);
 	if (head->status == 409 && told_number(p, "Producer-Expected-Seq", &number)) {
@@ -154,9 +209,20 @@ static int refused(struct sc_dspub *p, struct sc_err *err)
 				   "see whether the stream was made anew, or the state file is "
 				   "an old one");
 	}
-	if (p->words_len)
+	if (head->status == 409 && p->step == STEP_POST && p->d->seq) {
+		p->seq_refused = true;
+		p->step = STEP_LOOK;
+		return 0;
+	}
+	if (p->words_len) {
+		struct sc_err plain = *err;
+
 		sc_err_set(err, rc, tried, "the server answered %d ('%.*s')", head->status,
 			   (int)p->words_len, p->words);
+		sc_err_field_int(err, "http_status", head->status);
+		if (plain.next[0])
+			sc_err_next(err, "%s", plain.next);
+	}
 	if (p->step == STEP_POST && (head->status == 400 || head->status == 413)) {
 		sc_dspost_lines(p->post, &first, &last);
 		err->code = rc = SC_E_DATA;

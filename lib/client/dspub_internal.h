@@ -45,6 +45,8 @@ struct sc_dspub {
 	enum sc_dspub_step step;
 	bool asking, headed, reconnects, closing, ending, over, epoch_tried, input_failed;
 	bool tail_known;
+	bool seq_refused; /* the request, as it seems, for its Stream-Seq */
+	bool sent_before; /* it was, and no answer came: it may be stored */
 	uint64_t tail;
 	unsigned refusals;
 	struct sc_publication_result result;
@@ -53,6 +55,8 @@ struct sc_dspub {
 };
 
 /* dspub.c */
+/* may a request whose answer did not come not be sent again? */
+bool sc_dspub_in_doubt(const struct sc_dspub *p);
 void sc_dspub_give_up(struct sc_dspub *p, const struct sc_err *err);
 /* nothing more is taken in; NOW: nor is an answer waited for */
 void sc_dspub_begin_end(struct sc_dspub *p, bool now);

@@ -298,7 +298,14 @@ static void on_later(void *arg)
 	ask(arg);
 }
 
-/* An overloaded server: the same request again, with growing waits. */
+/* A refusal that may pass: the server is overloaded, or whoever runs us says so. */
+static bool may_pass(const struct dssub *s, int rc)
+{
+	return rc == SC_E_BUSY ||
+	       (s->o->connection.retry.refused && (rc == SC_E_NOAUTH || rc == SC_E_NOLOG));
+}
+
+/* The same request again, with growing waits. */
 static void refuse(struct dssub *s, const struct sc_err *err)
 {
 	const struct sc_client_retry *retry = &s->o->connection.retry;
@@ -323,7 +330,7 @@ static void take_head(struct dssub *s)
 	struct sc_err err;
 	int rc = sc_dsread_head(s->read, &s->answer.head, &s->kind, &err);
 
-	if (rc == SC_E_BUSY) {
+	if (may_pass(s, rc)) {
 		s->kind = SC_DS_NOTHING;
 		refuse(s, &err);
 	} else if (rc < 0) {
@@ -589,7 +596,9 @@ static const char *begin_at(struct dssub *s)
 
 static int set_up_read(struct dssub *s, struct sc_err *err)
 {
-	struct sc_dsread_options o = { .live = s->d->live, .until_end = s->o->session.until_end };
+	struct sc_dsread_options o = { .live = s->d->live,
+				       .until_end = s->o->session.until_end,
+				       .held_max = s->body.max };
 	struct sc_url url = { 0 };
 	int rc = sc_url_parse(s->o->connection.url, &url, err);
 

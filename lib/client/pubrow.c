@@ -134,6 +134,13 @@ static bool number_it(struct sc_pubrow *p, const struct sc_line *pair, uint64_t 
 	return true;
 }
 
+static int not_above(const struct sc_pubrow *p, uint64_t offset, struct sc_err *err)
+{
+	sc_err_set(err, SC_E_DATA, tried, "its offset is %llu, and %llu came before it",
+		   (unsigned long long)offset, (unsigned long long)p->last);
+	return sc_err_next(err, "give rows in the order of their offsets");
+}
+
 int sc_pubrow_take(struct sc_pubrow *p, struct sc_span line, uint64_t line_number,
 		   struct sc_span *ret_row, uint64_t *ret_number, struct sc_err *err)
 {
@@ -146,8 +153,11 @@ int sc_pubrow_take(struct sc_pubrow *p, struct sc_span line, uint64_t line_numbe
 	rc = unpair(p, text, &pair, err);
 	if (rc == 1)
 		text = pair.msg;
-	if (rc >= 0 && !number_it(p, &pair, line_number, ret_number))
-		return 2;
+	if (rc >= 0 && !number_it(p, &pair, line_number, ret_number)) {
+		if (!p->o.rising)
+			return 2;
+		rc = not_above(p, pair.offset, err);
+	}
 	if (rc >= 0)
 		rc = check(p, &text, err);
 	if (rc < 0) {

@@ -18,7 +18,8 @@
 
 enum sc_pubrow_form {
 	SC_PUBROW_AUTO,  /* [offset,msg] is a pair, anything else a bare row */
-	SC_PUBROW_PAIRS, /* every line is a pair; its offset is the producer's number */
+	SC_PUBROW_MSGS,  /* every line is a pair, and its offset says nothing */
+	SC_PUBROW_PAIRS, /* every line is a pair; its offset is the row's number */
 	SC_PUBROW_BARE,  /* no line is one; rows are numbered on from what the server has */
 	SC_PUBROW_LINES, /* no line is one; the line's number is the row's */
 };
@@ -27,6 +28,7 @@ struct sc_pubrow_options {
 	enum sc_pubrow_form form;
 	bool wrap;       /* a line that is not JSON is taken as {"$text":...} */
 	bool any;        /* rows may be any JSON values, not only objects */
+	bool rising;     /* a number that is not above the one before it is refused, not skipped */
 };
 
 struct sc_pubrow;

@@ -146,20 +146,30 @@ waits() {
 	pub -q --create application/json "$url/b" </dev/null
 	sub --offset earliest --until-end --payload "$url/a" >want
 	same in want
-	local round=0 chain chain_pid
-	chain="sc-sub --after \"\$(sc-pub --last -P a --state st $url/b)\" $url/a | sc-pub -q -P a --state st --batch"
-	sub --offset earliest --until-end --payload "$url/b" >got
-	while [[ $(wc -l <got) -lt 3000 && $round -lt 400 ]]; do
-		round=$((round + 1))
+	local round chain chain_pid
+	chain="sc-sub --after \"\$(sc-pub --last -P a --state st $url/b)\" --retry-wait 20ms $url/a |
+		sc-pub -q -P a --state st --retry-wait 20ms --batch"
+	: >st
+	for round in {1..24}; do
+		cp st old
 		setsid sh -c "$chain $((round * 7 % 50 + 1)) $url/b" 2>/dev/null 3>&- &
 		chain_pid=$!
-		sleep "0.0$((RANDOM % 10))$((RANDOM % 10))"
-		[[ $round -lt 40 ]] || sleep 0.5
+		# at some moment of its start, or when it has begun to publish
+		if [[ $((round % 3)) -eq 0 ]]; then
+			sleep "0.0$((RANDOM % 10))"
+		else
+			wait_for -t 10 differ st old
+		fi
 		kill_group "$chain_pid" || :
-		[[ $round -ne 7 ]] || { stop server KILL; ready server sc-streams --listen "127.0.0.1:$port" data; }
-		sub --offset earliest --until-end --payload "$url/b" >got
+		[[ $((round % 8)) -ne 7 ]] || { stop server KILL; ready server sc-streams --listen "127.0.0.1:$port" data; }
 	done
+	sub --after "$(sc-pub --last -P a --state st "$url/b")" --until-end "$url/a" | pub -q -P a --state st "$url/b"
+	sub --offset earliest --until-end --payload "$url/b" >got
 	same want got
+}
+
+differ() {
+	! cmp -s "$1" "$2"
 }
 
 @test "the server killed under a producer and a subscriber" {
@@ -194,4 +204,116 @@ waits() {
 	await pub
 	[[ $ended -eq 69 ]]
 	tail -1 pub.err | jq -e '.line == 2 and .last_line == 2 and (.reason | test("sent and not acknowledged"))'
+}
+
+@test "--retry-refused: a stream that is not there yet, and a token that is not good yet, are waited for" {
+	start sub sc-sub --retry-refused --retry-wait 50ms --offset earliest --payload --count 2 "$url/new"
+	hold pub
+	start pub sc-pub --retry-refused --retry-wait 50ms "$url/new"
+	say pub 1
+	wait_for has sub.err '404 Not Found'
+	wait_for has pub.err '404 Not Found'
+	curl -sf -X PUT -H 'Content-Type: application/json' "$url/new"
+	wait_for lines sub.out 1
+	curl -sf -X DELETE "$url/new"
+	say pub 2
+	wait_for has pub.err '404'
+	curl -sf -X PUT -H 'Content-Type: application/json' "$url/new"
+	close_input pub
+	await pub
+	[[ $ended -eq 0 ]]
+	run -0 sub --offset earliest --until-end --payload "$url/new"
+	[[ $output == 2 ]]
+	printf 'read r\nwrite w\n' >tokens
+	ready guarded sc-streams --listen 127.0.0.1:0 --token-file tokens other
+	url=http://127.0.0.1:$port/v1/stream
+	echo w >w
+	sc-pub -q -T w --create application/json "$url/s" <<<1
+	echo early >token
+	start sub sc-sub --retry-refused --retry-wait 50ms -T token --offset earliest --payload --count 1 "$url/s"
+	wait_for has sub.err '401'
+	running sub
+	echo r >token
+	await sub
+	[[ $ended -eq 0 && $(cat sub.out) == 1 ]]
+}
+
+@test "--stream-seq: options, numbers, what is refused and what is skipped" {
+	run -64 --separate-stderr pub --stream-seq end ws://127.0.0.1:1/s
+	[[ $stderr == "sc-pub: cannot use --stream-seq: it is for Durable Streams servers; leave it out, or give a URL such as http://HOST:PORT/v1/stream/NAME" ]]
+	run -64 --separate-stderr pub --stream-seq end --bare "$url/s"
+	[[ $stderr == "sc-pub: cannot use --stream-seq: with --bare rows have no numbers to send; use --pairs or --numbered" ]]
+	run -64 --separate-stderr pub --stream-seq skip --at-least-once "$url/s"
+	[[ $stderr == "sc-pub: cannot use --at-least-once: with --stream-seq no row is stored twice; leave it out" ]]
+	run -64 --separate-stderr pub --stream-seq skip -P p "$url/s"
+	[[ $stderr == "sc-pub: cannot use --stream-seq skip: with --producer the server counts its requests; use one of them, or --stream-seq end" ]]
+	run -64 --separate-stderr pub --stream-seq maybe "$url/s"
+	[[ $stderr == "sc-pub: cannot start: --stream-seq takes no, end or skip, not 'maybe'; see 'sc-pub --help'" ]]
+	run -0 pub --create application/json --stream-seq end "$url/s" <<<$'[5,50]\n[9,90]'
+	[[ $output == $'[6,50]\n[12,90]' ]]
+	# it is of 20 digits, so that it rises byte for byte; another's of another form ends it
+	run -0 curl -s -o /dev/null -w '%{http_code}' -H 'Content-Type: application/json' -H 'Stream-Seq: 00000000000000000009' -d 1 "$url/s"
+	[[ $output == 409 ]]
+	run -0 curl -s -o /dev/null -w '%{http_code}' -H 'Content-Type: application/json' -H 'Stream-Seq: 00000000000000000010' -d 1 "$url/s"
+	[[ $output == 204 ]]
+	run -79 --separate-stderr pub --json --stream-seq end "$url/s" <<<$'[10,1]\n[11,2]'
+	[[ -z $output ]]
+	tail -1 <<<"$stderr" | jq -e '.why == "stream_seq" and .offset == 10 and .line == 1 and .last_line == 1 and .status == 79'
+	run -65 --separate-stderr pub --stream-seq end "$url/s" <<<$'[11,1]\n[100,3]\n[99,4]\n[101,5]'
+	[[ ${#lines[@]} -eq 2 && $stderr == "sc-pub: cannot publish on line '3': its offset is 99, and 100 came before it; give rows in the order of their offsets" ]]
+	run -65 --separate-stderr pub --stream-seq end "$url/s" <<<'[null,1]'
+	run -65 --separate-stderr pub --stream-seq end "$url/s" <<<'{}'
+	# the line's number, of a file that is given again
+	seq 1 9 >file
+	head -n 4 file | pub -q --create application/json --stream-seq skip --numbered "$url/f"
+	run -0 pub --stream-seq skip --numbered "$url/f" <file
+	[[ ${#lines[@]} -eq 5 && ${lines[0]} == *',5]' ]]
+	# a group says its last row's, so that what is partly there is taken whole
+	run -0 pub -q --stream-seq skip --numbered --batch 100 "$url/f" < <(cat file; echo 10)
+	run -0 pub -q --stream-seq skip --numbered --batch 100 "$url/f" <file
+	run -0 sub --offset earliest --until-end --payload "$url/f"
+	[[ $output == "$(cat file file; echo 10)" ]]
+	# with a producer: both are checked
+	run -0 pub -q --create application/json -P p --stream-seq end --state st "$url/p" <<<$'[5,50]\n[9,90]'
+	run -79 --separate-stderr pub -P q --stream-seq end "$url/p" <<<'[9,90]'
+	run -0 pub -P p --stream-seq end --state st "$url/p" <<<$'[9,90]\n[10,0]'
+	[[ $output == '[17,0]' ]]
+	# another stream in its place, of another type, is no reason to skip rows
+	hold pub
+	start pub sc-pub --stream-seq skip "$url/f"
+	say pub '[20,1]'
+	wait_for lines pub.out 1
+	curl -sf -X DELETE "$url/f"
+	curl -sf -X PUT -H 'Content-Type: text/plain' "$url/f"
+	say pub '[21,1]'
+	await pub
+	[[ $ended -eq 79 ]]
+	has pub.err "it was made anew, of type text/plain; it was of type application/json; see what it is for now"
+}
+
+@test "--stream-seq skip: the server killed under two writers of the same lines" {
+	pub -q --create application/json "$url/w" </dev/null
+	for n in a b; do
+		hold "$n"
+		start "$n" sc-pub --stream-seq skip --retry-wait 20ms "$url/w"
+	done
+	for i in 1 2 3; do
+		seq $((100 * i - 99)) $((100 * i)) | sed 's/.*/[&,&]/' >rows
+		cat rows >&"${sc_inputs[a]}"
+		cat rows >&"${sc_inputs[b]}"
+		wait_for stored_up_to $((100 * i - 50))
+		stop server KILL
+		ready server sc-streams --listen "127.0.0.1:$port" data
+	done
+	for n in a b; do
+		close_input "$n"
+		await "$n"
+		[[ $ended -eq 0 ]]
+	done
+	run -0 sub --offset earliest --until-end --payload "$url/w"
+	[[ $output == "$(seq 1 300)" ]]
+}
+
+stored_up_to() {
+	[[ $(cat a.out b.out | sed 's/.*,\(.*\)]/\1/' | sort -n | tail -1) -ge $1 ]]
 }

@@ -8,10 +8,11 @@ static struct sc_span row;
 static uint64_t number, line;
 static struct sc_bytes out;
 static struct sc_err err;
+static bool rising;
 
 static void open_rows(enum sc_pubrow_form form, bool wrap, bool any)
 {
-	struct sc_pubrow_options o = { form, wrap, any };
+	struct sc_pubrow_options o = { .form = form, .wrap = wrap, .any = any, .rising = rising };
 
 	sc_pubrow_free(rows);
 	CHECK_OK(sc_pubrow_new(&o, &rows, &err), &err);
@@ -64,6 +65,27 @@ TEST(pairs)
 	/* a refused row leaves the number free */
 	REFUSES("[11,{]", "not a pair");
 	TAKES("[11,2]", "2", 11);
+}
+
+TEST(rising_numbers)
+{
+	rising = true;
+	open_rows(SC_PUBROW_PAIRS, false, true);
+	rising = false;
+	TAKES("[9,1]", "1", 9);
+	REFUSES("[9,1]", "its offset is 9, and 9 came before it");
+	REFUSES("[8,1]", "on line '3'");
+	TAKES("[10,1]", "1", 10);
+}
+
+TEST(pairs_without_a_meaning)
+{
+	open_rows(SC_PUBROW_MSGS, false, true);
+	TAKES("[9,1]", "1", 1);
+	TAKES("[9,2]", "2", 2);
+	TAKES("[null,3]", "3", 3);
+	REFUSES("{}", "not a pair");
+	REFUSES("[1,2,3]", "not a pair");
 }
 
 TEST(numbered)
