@@ -14,6 +14,10 @@ const server = new DurableStreamTestServer({
 const url = await server.start()
 writeSync(Number(ready), JSON.stringify({ ready: true, port: Number(new URL(url).port) }) + "\n")
 process.on("SIGTERM", async () => {
+	// It waits for its connections: those on which is asked on and on are to end as well.
+	server.server.prependListener("request", (_, response) => {
+		response.shouldKeepAlive = false
+	})
 	await server.stop()
 	process.exit(0)
 })
