@@ -52,14 +52,14 @@ not_passed() {
 	[ "$output" = good ]
 }
 
-@test "the official client follows by long-poll to the end of the stream" {
+@test "the official client produces, and follows by long-poll to the end of the stream: JSON, bytes" {
 	serve_streams
 	run timeout 100 node "$packages/client.mjs" long-poll
 	[ "$status" -eq 0 ]
 	[ "$output" = good ]
 }
 
-@test "the official client follows server-sent events to the end of the stream" {
+@test "the official client produces, and follows server-sent events to the end of the stream: JSON, text, bytes" {
 	serve_streams
 	run timeout 100 node "$packages/client.mjs" sse
 	[ "$status" -eq 0 ]

@@ -88,8 +88,18 @@ async function live(mode, contentType) {
 		})
 	}
 	await within(20000, "caught up", caughtUp)
-	await write(100, 200)
-	await handle.close()
+	await write(100, 120)
+	// what is left comes of an idempotent producer, several requests on their way at once; it closes the stream
+	const errors = []
+	const producer = new IdempotentProducer(handle, "live", {
+		lingerMs: 1, maxBatchBytes: 300, maxInFlight: 4, onError: (e) => errors.push(e),
+	})
+	for (let i = 120; i < 200; i++) {
+		producer.append(json ? JSON.stringify(rows[i]) : encoder.encode(JSON.stringify(rows[i]) + "\n"))
+	}
+	await within(20000, "all is stored", producer.flush())
+	await within(20000, "closed", producer.close())
+	assert.deepEqual(errors, [])
 	await within(20000, "the end of the stream", res.closed)
 	assert.deepEqual(json ? got : text.trimEnd().split("\n").map((line) => JSON.parse(line)), rows)
 }
