@@ -2,39 +2,85 @@
  * runs.c: messages read through a chain of forks. What is below a fork's fork_at is its source's;
  * each stream of the chain holds its own part as runs of whole frames, without a gap.
  */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
 #include "durable/engine_internal.h"
 
 #define SPARE_BYTES 256u
+
+#define NEAR_LINKS 8u /* of a chain, without memory of their own */
+
+/* A stream of a chain: what is below fork_at is its source's. */
+struct link {
+	uint64_t sid, source, fork_at;
+};
 
 struct walk {
 	struct sc_kv_txn *txn;
 	const struct sc_ds_stream *stream;
 	struct sc_kv_cursor *cursor;
+	struct link near[NEAR_LINKS],
+		*chain;        /* from the stream on; chain: instead of near, or NULL */
+	size_t known;          /* of the chain */
 	uint64_t owner, upper; /* who holds what is at `at`, and up to where */
 	uint64_t at;           /* a boundary, once found */
 	struct sc_span run;    /* the rest of the run from `at` on; empty: look for it */
 };
 
+static struct link *link_at(struct walk *w, size_t at)
+{
+	return w->chain ? &w->chain[at] : &w->near[at];
+}
+
+/* One more of the chain: each is looked up once a read, however often the owner changes. */
+static int look_up(struct walk *w, struct sc_err *err)
+{
+	struct sc_ds_stream source;
+	uint64_t sid = link_at(w, w->known - 1)->source;
+	int rc = sc_ds_load_sid(w->txn, sid, &source, err);
+
+	if (rc == 0 || (rc == 1 && w->known > SC_DS_FORK_DEPTH_MAX))
+		return sc_ds_damaged(
+			err, rc ? "it is its own source" : "a fork's source is missing", sid);
+	if (rc == 1 && w->known == NEAR_LINKS) {
+		w->chain = sc_malloc((SC_DS_FORK_DEPTH_MAX + 1) * sizeof(*w->chain));
+		if (!w->chain)
+			return sc_err_nomem(err, "cannot read a stream");
+		memcpy(w->chain, w->near, sizeof(w->near));
+	}
+	if (rc == 1)
+		*link_at(w, w->known++) = (struct link){ source.sid, source.source_sid,
+							 source.fork_at };
+	return rc < 0 ? rc : 0;
+}
+
 /* Whose part AT is in. */
 static int find_owner(struct walk *w, struct sc_err *err)
 {
-	struct sc_ds_stream up = *w->stream;
-	int rc;
+	size_t i = 0;
 
-	w->upper = up.tail;
-	while (up.source_sid && w->at < up.fork_at) {
-		uint64_t source = up.source_sid;
+	w->upper = w->stream->tail;
+	while (link_at(w, i)->source && w->at < link_at(w, i)->fork_at) {
+		if (link_at(w, i)->fork_at < w->upper)
+			w->upper = link_at(w, i)->fork_at;
+		if (++i == w->known) {
+			int rc = look_up(w, err);
 
-		if (up.fork_at < w->upper)
-			w->upper = up.fork_at;
-		rc = sc_ds_load_sid(w->txn, source, &up, err);
-		if (rc <= 0)
-			return rc < 0 ? rc
-				      : sc_ds_damaged(err, "a fork's source is missing", source);
+			if (rc < 0)
+				return rc;
+		}
 	}
-	w->owner = up.sid;
+	w->owner = link_at(w, i)->sid;
 	w->run = sc_span(NULL, 0);
 	return 0;
+}
+
+static void done(struct walk *w)
+{
+	sc_kv_cursor_close(w->cursor);
+	free(w->chain);
 }
 
 /* The run that holds w->at: 1 = w->run begins there; 0 = it is inside a message. */
@@ -73,7 +119,8 @@ static int start(struct walk *w, struct sc_kv_txn *txn, const struct sc_ds_strea
 {
 	int rc;
 
-	*w = (struct walk){ .txn = txn, .stream = stream, .at = at };
+	*w = (struct walk){ .txn = txn, .stream = stream, .at = at, .known = 1 };
+	w->near[0] = (struct link){ stream->sid, stream->source_sid, stream->fork_at };
 	rc = sc_kv_cursor_open(txn, SC_DS_RUNS, &w->cursor, err);
 	return rc < 0 ? rc : find_owner(w, err);
 }
@@ -216,7 +263,7 @@ int sc_ds_runs_read(struct sc_kv_txn *txn, const struct sc_ds_stream *stream, ui
 		rc = sc_err_nomem(err, "cannot read a stream");
 	if (rc == 1)
 		*ret_end = w.at;
-	sc_kv_cursor_close(w.cursor);
+	done(&w);
 	return rc;
 }
 
@@ -241,7 +288,7 @@ int sc_ds_runs_point(struct sc_kv_txn *txn, const struct sc_ds_stream *stream, u
 		point.json_at = w.at;
 	}
 	point.json_reached = json && rc == 1 && count == 0;
-	sc_kv_cursor_close(w.cursor);
+	done(&w);
 	if (rc >= 0)
 		*ret_point = point;
 	return rc < 0 ? rc : 0;

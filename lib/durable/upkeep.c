@@ -102,8 +102,8 @@ static int delete_rows(struct sc_ds_work *work, int table, uint64_t sid, uint64_
  * of its source: then it shows what the source does not any more. The depth is
  * SC_DS_FORK_DEPTH_MAX at most.
  */
-static int lowest(struct sc_kv_txn *txn, const struct sc_ds_stream *stream, uint64_t *ret_lowest,
-		  struct sc_err *err)
+static int lowest(struct sc_kv_txn *txn, const struct sc_ds_stream *stream, unsigned depth,
+		  uint64_t *ret_lowest, struct sc_err *err)
 {
 	struct sc_kv_cursor *cursor = NULL;
 	uint64_t least = stream->first, theirs;
@@ -118,7 +118,9 @@ static int lowest(struct sc_kv_txn *txn, const struct sc_ds_stream *stream, uint
 	while (rc == 1 && least > 0 && key.len == 16 && sc_ds_get_be64(key.data) == stream->sid) {
 		rc = sc_ds_load_sid(txn, sc_ds_get_be64(key.data + 8), &fork, err);
 		if (rc == 1)
-			rc = lowest(txn, &fork, &theirs, err);
+			rc = depth < SC_DS_FORK_DEPTH_MAX
+				     ? lowest(txn, &fork, depth + 1, &theirs, err)
+				     : sc_ds_damaged(err, "it is its own source", fork.sid);
 		else
 			theirs = UINT64_MAX;
 		if (rc < 0)
@@ -144,7 +146,7 @@ static int delete_trimmed(struct sc_ds_work *work, uint64_t sid, unsigned *max,
 
 	if (rc <= 0)
 		return rc;
-	rc = lowest(work->txn, &stream, &end, err);
+	rc = lowest(work->txn, &stream, 0, &end, err);
 	if (rc == 0 && stream.source_sid) {
 		rc = sc_ds_load_sid(work->txn, stream.source_sid, &source, err);
 		if (rc == 1 && source.first)

@@ -148,6 +148,35 @@ TEST(a_fork_keeps_what_its_source_trims_and_deletes)
 	end();
 }
 
+TEST(a_chain_of_forks_is_read_as_one)
+{
+	char path[32] = "/c0", source[32], want[256] = "200 ", offset[SC_DS_OFFSET_TEXT];
+	size_t len = strlen(want);
+
+	begin(&quiet);
+	CHECK_INT(put(path), 201);
+	for (int i = 0; i < 100; i++) {
+		char letter[2] = { (char)('a' + i % 26), 0 };
+
+		CHECK_INT(post(path, letter), 204);
+		want[len++] = letter[0];
+		want[len] = 0;
+		memcpy(source, path, sizeof(path));
+		snprintf(path, sizeof(path), "/c%d", i + 1);
+		CHECK_INT(fork_of(path, source, NULL), 201);
+		CHECK_STR(get(path, NULL), want);
+	}
+	/* from each message on, whoever holds it */
+	for (int i = 0; i <= 100; i++) {
+		char rest[256];
+
+		sc_ds_offset_format((uint64_t)i * 5, offset);
+		snprintf(rest, sizeof(rest), "200 %s", want + 4 + i);
+		CHECK_STR(get(path, offset), rest);
+	}
+	end();
+}
+
 /* What only a fork showed goes when the fork trims it too, or goes itself. */
 TEST(trimmed_data_of_a_source_goes_with_its_last_reader)
 {

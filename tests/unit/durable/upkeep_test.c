@@ -199,3 +199,52 @@ TEST(verify_ends_at_the_last_keys)
 	CHECK(faults > 0);
 	end();
 }
+
+/* Stream 2 as its own source, in all rows that say so. */
+static void make_circle(void)
+{
+	struct sc_kv_txn *txn = NULL;
+	struct sc_ds_stream stream;
+	struct sc_bytes record;
+	struct sc_ds_key key;
+
+	sc_bytes_init(&record, 65536);
+	CHECK_OK(sc_kv_write(ds->kv, &txn, &err), &err);
+	CHECK_INT(sc_ds_load_sid(txn, 2, &stream, &err), 1);
+	stream.source_sid = 2;
+	stream.first = 1;
+	CHECK_INT(sc_ds_stream_encode(&stream, &record), 0);
+	sc_ds_key1(&key, 2);
+	CHECK_OK(sc_kv_put(txn, SC_DS_STREAMS, sc_ds_key_span(&key),
+			   sc_span(record.data, record.len), &err),
+		 &err);
+	sc_ds_key2(&key, 2, 2);
+	CHECK_OK(sc_kv_put(txn, SC_DS_FORKS, sc_ds_key_span(&key), SC_SPAN(""), &err), &err);
+	sc_ds_key1(&key, 2);
+	CHECK_OK(sc_kv_put(txn, SC_DS_DELETES, sc_ds_key_span(&key), SC_SPAN("T"), &err), &err);
+	CHECK_OK(sc_kv_commit(&txn, &err), &err);
+	sc_bytes_done(&record);
+}
+
+TEST(a_circle_of_forks_ends)
+{
+	struct sc_ds_request r = { .method = SC_DS_GET, .path = SC_SPAN("/b") };
+	struct sc_ds_reader reader = { 0 };
+	struct sc_ds_answer a;
+
+	begin(&quiet);
+	CHECK_INT(put("/a"), 201);
+	CHECK_INT(post("/a", "one"), 204);
+	CHECK_INT(fork_of("/b", "/a", NULL), 201);
+	CHECK_INT(post("/b", "two"), 204);
+	make_circle();
+	sc_ds_answer_init(&a);
+	alarm(60);
+	CHECK_INT(sc_ds_read(ds, &r, &reader, false, &a, &err), SC_E_DATA);
+	CHECK_INT(a.status, 503);
+	CHECK_INT(sc_ds_upkeep(ds, &err), SC_E_DATA);
+	alarm(0);
+	CHECK_STR(get("/a", NULL), "200 one");
+	sc_ds_answer_done(&a);
+	end();
+}
