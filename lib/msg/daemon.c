@@ -291,8 +291,10 @@ static int set_up(struct sc_daemon *d, struct sc_err *err)
 		rc = sc_daemon_tokens_open(d, err);
 	if (rc == 0)
 		rc = sc_broker_new(&d->o->broker, &sc_daemon_broker_hooks, d, &d->broker, err);
-	if (rc == 0)
+	if (rc == 0) {
+		sc_daemon_now(d); /* from here on it is up */
 		rc = set_timers(d, err);
+	}
 	/* Bound now, but nobody is let in before the loop runs: so an address that cannot be had
 	 * does not cost what the state file holds. */
 	if (rc == 0)

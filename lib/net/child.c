@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 extern char **environ;
 
 #define READ_SIZE (64u << 10)
+#define READ_TURN (1u << 20) /* before others get their turn */
 
 /* One of its outputs. */
 struct gather {
@@ -91,13 +93,14 @@ static void on_input(void *arg, int events)
 	close_input(c);
 }
 
-/* What is there; what is over the limit is read and dropped, so that the child does not stand
- * still. */
-static void read_all(struct gather *g)
+/* What is there, about MOST of it: whoever writes fast enough has always more. What is over the
+ * limit is read and dropped, so that the child does not stand still. */
+static void read_some(struct gather *g, size_t most)
 {
 	char buf[READ_SIZE];
+	size_t done = 0;
 
-	while (g->fd >= 0) {
+	while (g->fd >= 0 && done < most) {
 		ssize_t n = read(g->fd, buf, sizeof(buf));
 		size_t room = g->max - g->bytes.len, take;
 
@@ -109,6 +112,7 @@ static void read_all(struct gather *g)
 			close_gather(g);
 			return;
 		}
+		done += (size_t)n;
 		take = (size_t)n < room ? (size_t)n : room;
 		if (sc_bytes_put(&g->bytes, buf, take) < 0 || take < (size_t)n)
 			g->cut = true;
@@ -118,7 +122,16 @@ static void read_all(struct gather *g)
 static void on_output(void *arg, int events)
 {
 	(void)events;
-	read_all(arg);
+	read_some(arg, READ_TURN);
+}
+
+/* What it left in the pipe; what others write there now is not its own. */
+static void read_rest(struct gather *g)
+{
+	int there = 0;
+
+	if (g->fd >= 0 && ioctl(g->fd, FIONREAD, &there) == 0 && there > 0)
+		read_some(g, (size_t)there);
 }
 
 static void on_end(void *arg, int events)
@@ -133,8 +146,8 @@ static void on_end(void *arg, int events)
 		return;
 	if (got < 0)
 		end.errnum = errno;
-	read_all(&c->output);
-	read_all(&c->errors);
+	read_rest(&c->output);
+	read_rest(&c->errors);
 	close_input(c);
 	close_gather(&c->output);
 	close_gather(&c->errors);
