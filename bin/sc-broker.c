@@ -221,6 +221,11 @@ static bool default_state(const struct sc_server_options *net, char ret_path[PAT
 	return n > 0 && n < PATH_MAX;
 }
 
+static void warn_of_loss(void)
+{
+	sc_say(SC_WARNING, "messages that are not delivered when it stops will be lost");
+}
+
 /* A place that a person named must be good; the usual one need not be there. */
 static int choose_state(const struct opts *o, struct sc_daemon_options *d, char path[PATH_MAX],
 			struct sc_err *err)
@@ -232,14 +237,19 @@ static int choose_state(const struct opts *o, struct sc_daemon_options *d, char 
 		d->state = o->state;
 	else if (default_state(&d->server, path))
 		d->state = path;
-	else
+	if (!d->state && port_of(&d->server)) {
+		sc_say(SC_WARNING, "there is no usual place for the state: neither XDG_STATE_HOME "
+				   "nor HOME says where; name a file with --state");
+		warn_of_loss();
+	}
+	if (!d->state)
 		return 0;
 	if (sc_state_prepare(d->state, err) == 0)
 		return 0;
 	if (d->state_asked)
 		return err->code;
 	sc_say_err(SC_WARNING, err);
-	sc_say(SC_WARNING, "messages that are not delivered when it stops will be lost");
+	warn_of_loss();
 	d->state = NULL;
 	return 0;
 }

@@ -9,7 +9,8 @@
  *
  * Patterns lie in a hash table by what they begin and end with; a text is looked up once as a whole
  * and once for each pair of lengths that patterns here have. So the cost of a look-up does not
- * depend on the number of patterns that do not match.
+ * depend on the number of patterns that do not match, except for those that neither begin nor end
+ * with text of their own ("*x*"), which are all tried.
  */
 #ifndef SC_MSG_ROUTER_H
 #define SC_MSG_ROUTER_H

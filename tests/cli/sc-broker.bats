@@ -315,9 +315,15 @@ subscribed() {
 	has broker.err 'messages that are not delivered when it stops will be lost'
 	stop broker
 	[[ $ended -eq 0 ]]
+	ready broker env -u HOME sc-broker --listen "127.0.0.1:$(free_port)"
+	has broker.err 'neither XDG_STATE_HOME nor HOME says where; name a file with --state'
+	has broker.err 'messages that are not delivered when it stops will be lost'
+	stop broker
+	[[ $ended -eq 0 ]]
 	broker --no-state
 	stop broker
 	[[ $ended -eq 0 ]]
+	! has broker.err warning
 }
 
 @test "signals: a second of notice where there are nodes, none where there are not; the second signal ends it at once" {
