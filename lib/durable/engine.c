@@ -156,6 +156,7 @@ static void split_ahead(struct sc_ds_call *call)
 
 int sc_ds_submit(struct sc_ds *ds, struct sc_ds_call *call)
 {
+	bool append = call->op == SC_DS_OP_REQUEST && call->request.method == SC_DS_POST, stopping;
 	const char *why;
 
 	if (atomic_load(&ds->stopping) || !ds->has_writer)
@@ -167,9 +168,10 @@ int sc_ds_submit(struct sc_ds *ds, struct sc_ds_call *call)
 	call->bytes = call->request.body.len + CALL_COST;
 	call->taken_us = sc_mono_us();
 	pthread_mutex_lock(&ds->lock);
-	why = atomic_load(&ds->stopping) ? "the server is stopping" : take_load(ds, call);
+	stopping = atomic_load(&ds->stopping);
+	why = stopping ? "the server is stopping" : take_load(ds, call);
 	if (why) {
-		ds->stats.overloaded++;
+		ds->stats.overloaded += append && !stopping;
 		pthread_mutex_unlock(&ds->lock);
 		return refuse(call, why);
 	}

@@ -25,19 +25,33 @@ void sc_ds_conn_uncharge(struct sc_ds_conn *conn)
 	conn->held_out = 0;
 }
 
+/* What the proxy next to the client said, of a list that each one made longer. */
+static struct sc_span first_of(struct sc_span list)
+{
+	const char *comma = list.len ? memchr(list.data, ',', list.len) : NULL;
+
+	if (comma)
+		list.len = (size_t)(comma - list.data);
+	while (list.len && (list.data[list.len - 1] == ' ' || list.data[list.len - 1] == '\t'))
+		list.len--;
+	return list;
+}
+
 int sc_ds_conn_put_base(struct sc_ds_conn *conn, struct sc_bytes *out)
 {
 	struct sc_ds_http *http = conn->shard->http;
 	struct sc_span host = conn->host, scheme = SC_SPAN("http");
+	struct sc_span proxy_host = first_of(conn->forwarded_host);
+	struct sc_span proxy_scheme = first_of(conn->forwarded_proto);
 	int rc;
 
 	if (http->o.cert)
 		scheme = SC_SPAN("https");
-	if (http->o.trust_forwarded && sc_ds_filled(conn->forwarded_host))
-		host = conn->forwarded_host;
-	if (http->o.trust_forwarded && sc_span_is(conn->forwarded_proto, "https"))
+	if (http->o.trust_forwarded && sc_ds_filled(proxy_host))
+		host = proxy_host;
+	if (http->o.trust_forwarded && sc_span_is(proxy_scheme, "https"))
 		scheme = SC_SPAN("https");
-	if (http->o.trust_forwarded && sc_span_is(conn->forwarded_proto, "http"))
+	if (http->o.trust_forwarded && sc_span_is(proxy_scheme, "http"))
 		scheme = SC_SPAN("http");
 	if (!sc_ds_filled(host) || !sc_ds_value_clean(host))
 		host = sc_span_str(http->listen.count ? http->listen.sockets[0].name : "localhost");

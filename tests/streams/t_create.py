@@ -48,6 +48,9 @@ def forwarded_fields_are_trusted_when_told(p):
     s = p.stream()
     r = s.put({"X-Forwarded-Proto": "https", "X-Forwarded-Host": "outside.example"}, host="h")
     check(r.get("Location") == "https://outside.example" + s.target, r.get("Location"))
+    s.delete()  # through two proxies: the one next to the client knows
+    r = s.put({"X-Forwarded-Proto": "https , http", "X-Forwarded-Host": "outside.example, inside:80"}, host="h")
+    check(r.get("Location") == "https://outside.example" + s.target, r.get("Location"))
 
 
 @test
