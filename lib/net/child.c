@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -253,6 +254,18 @@ static int make_pipe(int *ours, int *theirs, bool ours_reads)
 	return sc_set_nonblock(*ours, true) < 0 ? errno : 0;
 }
 
+/*
+ * What becomes readable when it ends; an errno. Where nobody is asked for its end (SIGCHLD is
+ * ignored) it may be gone by now, and its number with it: then that is so at once.
+ */
+static int open_pid(struct sc_child *c)
+{
+	c->pid_fd = (int)syscall(SYS_pidfd_open, c->pid, 0);
+	if (c->pid_fd < 0 && errno == ESRCH)
+		c->pid_fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+	return c->pid_fd < 0 ? errno : 0;
+}
+
 static int start(struct sc_child *c, const struct sc_child_options *o)
 {
 	struct ends ends = { -1, -1, -1 };
@@ -267,11 +280,7 @@ static int start(struct sc_child *c, const struct sc_child_options *o)
 	sc_close(&ends.in);
 	sc_close(&ends.out);
 	sc_close(&ends.err);
-	if (rc == 0) {
-		c->pid_fd = (int)syscall(SYS_pidfd_open, c->pid, 0);
-		rc = c->pid_fd < 0 ? errno : 0;
-	}
-	return rc;
+	return rc ? rc : open_pid(c);
 }
 
 static int watch(struct sc_child *c, struct sc_err *err)
