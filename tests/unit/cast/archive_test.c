@@ -11,7 +11,6 @@
 #include "../log/help.h"
 #include "../log/web_help.h"
 
-#include "base/clock.h"
 #include "cast/stream.h"
 #include "log/archive.h"
 #include "wire/head.h"
@@ -308,6 +307,21 @@ static enum sc_next through(struct consumer *c)
 	return next;
 }
 
+/* Who got its last row out of the archive looks for the next one there, and so goes back to the
+ * log. */
+static void settle(struct consumer *c)
+{
+	struct pollfd p = { .fd = bell, .events = POLLIN };
+
+	while (sc_subscriber_in_archive(c->sub)) {
+		fed();
+		if (!c->waits)
+			CHECK(step(c) != SC_NEXT_CLOSE);
+		else
+			CHECK(poll(&p, 1, 20000) == 1);
+	}
+}
+
 static void leave(struct consumer *c)
 {
 	sc_subscriber_free(c->sub);
@@ -358,10 +372,16 @@ TEST(anything_at_any_time)
 		}
 		fed();
 	}
-	for (int i = 0; i < SUBS; i++)
+	/* in the end the log has no row: who is behind gets the last ones out of the archive */
+	upkeep(true, false, 0);
+	CHECK_OK(sc_log_trim(writer, next_row, &err), &err);
+	for (int i = 0; i < SUBS; i++) {
 		if (subs[i].sub && through(&subs[i]) == SC_NEXT_CLOSE)
 			FAIL("closed: %.*s %s", (int)sc_subscriber_close(subs[i].sub)->len,
 			     sc_subscriber_close(subs[i].sub)->reason, err.reason);
+		if (subs[i].sub)
+			settle(&subs[i]);
+	}
 	CHECK(begun_below > 100 && floor_row > 1000);
 	CHECK_OK(sc_stream_stats(stream, &stats, &err), &err);
 	CHECK(stats.archive_out > 1000 && stats.messages_out >= stats.archive_out);
@@ -504,7 +524,6 @@ TEST(slow)
 	struct sc_stream_settings settings = { .wire = 1 };
 	struct sc_refusal refusal;
 	struct sc_stream_stats stats;
-	int64_t begun;
 
 	begin(&settings, true);
 	for (int i = 0; i < 300; i++)
@@ -517,12 +536,11 @@ TEST(slow)
 	CHECK_INT(attach(&subs[4], false, 0, &refusal), 0);
 	web_await_held(1);
 	for (int i = 0; i < 50; i++) {
-		begun = sc_mono_us();
 		append(1);
+		/* not held up, or it would never be through: no answer comes */
 		CHECK_INT(through(&subs[4]), SC_NEXT_DATA);
 		for (int k = 0; k < 4; k++)
 			CHECK_INT(step(&subs[k]), SC_NEXT_IDLE);
-		CHECK(sc_mono_us() - begun < 500000);
 	}
 	CHECK_OK(sc_stream_stats(stream, &stats, &err), &err);
 	CHECK_INT(stats.replaying_archive, 4);
