@@ -327,17 +327,22 @@ subscribed() {
 }
 
 @test "signals: a second of notice where there are nodes, none where there are not; the second signal ends it at once" {
-	broker --no-state
-	local begun=${EPOCHREALTIME/./}
-	stop broker INT
-	[[ $ended -eq 0 && $((${EPOCHREALTIME/./} - begun)) -lt 900000 ]]
-	broker --state s
-	start sub sc-node sub c --endpoint e
-	wait_for subscribed e
-	begun=${EPOCHREALTIME/./}
-	kill -TERM "${sc_pids[broker]}"
-	stop broker INT # another one: two of a kind may become one
-	[[ $ended -eq 0 && $((${EPOCHREALTIME/./} - begun)) -lt 900000 && -s s ]]
+	without_nodes() {
+		broker --no-state
+		stop broker INT
+		[[ $ended -eq 0 ]]
+	}
+	with_a_node() {
+		rm -f s
+		broker --state s
+		start sub sc-node sub c --endpoint e
+		wait_for subscribed e
+		kill -TERM "${sc_pids[broker]}"
+		stop broker INT # another one: two of a kind may become one
+		[[ $ended -eq 0 && -s s ]]
+	}
+	quick 900000 without_nodes
+	quick 900000 with_a_node
 }
 
 @test "--stats prints the counters as lines of JSON" {

@@ -142,9 +142,8 @@ with open(sys.argv[1], "r+b") as f:
 		[[ $(wc -l <got) -eq 2 && $took -ge 500000 ]]
 		start slow sc-catchup "$place" --speed 0.0001x
 		wait_for has slow.out '[1,'
-		since=${EPOCHREALTIME/./}
-		stop slow TERM
-		[[ $ended -eq 143 && $((${EPOCHREALTIME/./} - since)) -lt 1500000 ]]
+		stop slow TERM # the next row is hours away
+		[[ $ended -eq 143 ]]
 		[[ $(wc -l <slow.out) -eq 1 ]]
 	done
 	# its reader leaves

@@ -372,12 +372,11 @@ P
 
 @test "TERM and INT: subscribers get 1001, status 0" {
 	for signal in TERM INT; do
-		serve server rows
+		serve server --grace 1h rows # it is not waited for: who is told leaves
 		start sub sc-sub "$url/rows" --offset earliest --retry 0
 		wait_for lines sub.out 10
-		before=${EPOCHREALTIME/./}
 		stop server $signal
-		[[ $ended -eq 0 && $((${EPOCHREALTIME/./} - before)) -lt 2000000 ]]
+		[[ $ended -eq 0 ]]
 		await sub
 		[[ $ended -eq 69 ]]
 		has sub.err "the server closed it with 1001 'server shutting down'"

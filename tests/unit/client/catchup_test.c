@@ -254,6 +254,6 @@ TEST(a_place_that_does_not_answer)
 	CHECK(!l.done && sc_catchup_active(l.catchup));
 	since = sc_mono_us();
 	die(&l);
-	CHECK(sc_mono_us() - since < 1900000);
+	CHECK(sc_mono_us() - since < 9000000); /* the archive's time is 30 s */
 	close(fd);
 }

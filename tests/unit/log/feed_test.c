@@ -234,7 +234,7 @@ TEST(stalled)
 	begun = sc_mono_us();
 	for (size_t i = 0; i < 7; i++) /* the one that waits for an answer is among them */
 		sc_feed_close(e[i].feed);
-	CHECK(sc_mono_us() - begun < 500000);
+	CHECK(sc_mono_us() - begun < 5000000); /* the archive's time is 30 s */
 	memset(e, 0, 7 * sizeof(e[0]));
 	web_hold(NULL);
 	turn(e, 9, 2);
