@@ -25,6 +25,7 @@ struct sc_dsread {
 	bool now;  /* the offset is "now": nothing was answered yet */
 	bool tail; /* the end was reached: wait for more */
 	bool closed, finished;
+	unsigned back;
 	/* the answer at hand */
 	bool json, base64;
 	char next[SC_DS_OFFSET_MAX];
@@ -229,9 +230,21 @@ static void set_cursor(struct sc_dsread *r, struct sc_span cursor)
 		snprintf(r->cursor, sizeof(r->cursor), "%.*s", (int)cursor.len, cursor.data);
 }
 
+/* Offsets rise, byte for byte. */
+static bool goes_back(const struct sc_dsread *r)
+{
+	return strcmp(r->offset, "-1") != 0 && strcmp(r->offset, "now") != 0 &&
+	       strcmp(r->next, r->offset) < 0;
+}
+
 /* The answer's messages were taken: this is where the next one begins. */
 static void move_on(struct sc_dsread *r)
 {
+	if (goes_back(r)) {
+		r->back++;
+		return;
+	}
+	r->back = 0;
 	memcpy(r->offset, r->next, sizeof(r->offset));
 	r->now = false;
 	if (r->up_to_date)
@@ -337,6 +350,10 @@ int sc_dsread_page(struct sc_dsread *r, struct sc_span body, struct sc_err *err)
 {
 	int rc = r->json ? take_list(r, body, err) : take_text(r, body, err);
 
+	if (rc == 0 && r->more && goes_back(r)) {
+		r->more = false;
+		return broken(err, "the answer ends before the offset that was asked for");
+	}
 	if (rc == 0 && !r->more)
 		move_on(r);
 	return rc;
@@ -469,6 +486,11 @@ bool sc_dsread_next(struct sc_dsread *r, struct sc_ds_message *ret_message)
 struct sc_span sc_dsread_offset(const struct sc_dsread *r)
 {
 	return sc_span_str(r->offset);
+}
+
+unsigned sc_dsread_back(const struct sc_dsread *r)
+{
+	return r->back;
 }
 
 bool sc_dsread_finished(const struct sc_dsread *r)

@@ -71,6 +71,9 @@ struct sc_ds_message {
 bool sc_dsread_next(struct sc_dsread *dsread, struct sc_ds_message *ret_message);
 /* Where to go on, once the messages were taken. */
 struct sc_span sc_dsread_offset(const struct sc_dsread *dsread);
+/* How many answers in a row said that the stream ends before the offset that was asked for. Such an
+ * answer is not followed: what it is about may have been read already. Ask again, a while later. */
+unsigned sc_dsread_back(const struct sc_dsread *dsread);
 bool sc_dsread_finished(const struct sc_dsread *dsread); /* closed, or the end that was asked for */
 bool sc_dsread_closed(const struct sc_dsread *dsread);
 

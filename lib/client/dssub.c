@@ -21,6 +21,7 @@
 #define PAUSE_MS 500    /* the next request is held back */
 #define PAGE_ROOM (4u << 20) /* of a page, besides one message */
 #define FAULTS_MAX 3
+#define BACK_MAX 20 /* answers that the stream ends before our offset: 10 s */
 
 struct mark { /* offsets that are no numbers: which key stands for which */
 	struct mark *next;
@@ -365,6 +366,23 @@ static int take_body(struct dssub *s, struct sc_span piece, size_t *ret_used, st
 	return rc == 1 ? sc_dsread_event(s->read, &event, err) : rc;
 }
 
+/* A server that lags behind itself says for a moment that the stream ends before our offset; one
+ * whose stream was made anew goes on saying it. */
+static void wait_for_end(struct dssub *s)
+{
+	struct sc_err err;
+
+	if (sc_dsread_back(s->read) < BACK_MAX) {
+		sc_timer_start(s->later_timer, PAUSE_MS);
+		return;
+	}
+	sc_err_set(&err, SC_E_REFUSED, "cannot read", "it ends before the offset %.*s",
+		   (int)sc_dsread_offset(s->read).len, sc_dsread_offset(s->read).data);
+	sc_err_field_str(&err, "why", "other_log");
+	sc_err_next(&err, "was it made anew? begin with --offset earliest");
+	give_up(s, &err);
+}
+
 /* The answer is whole. */
 static void answered(struct dssub *s)
 {
@@ -376,6 +394,8 @@ static void answered(struct dssub *s)
 		return;
 	if (s->refused)
 		sc_timer_start(s->later_timer, s->wait_ms);
+	else if (sc_dsread_back(s->read))
+		wait_for_end(s);
 	else if (sc_dsread_waits(s->read) && s->result.rows == s->rows_before &&
 		 took_ms < QUICK_MS && !sc_dsread_finished(s->read) && s->kind != SC_DS_PAGE)
 		sc_timer_start(s->later_timer, PAUSE_MS);
@@ -437,6 +457,12 @@ static void process(struct dssub *s)
 		if (take_some(s, &err) < 0) {
 			give_up(s, &err);
 			break;
+		}
+		if (s->kind == SC_DS_EVENTS && sc_dsread_back(s->read)) {
+			s->asked_reconnect = true; /* what would come of it may be here already */
+			sc_client_reconnect(s->client);
+			wait_for_end(s);
+			return;
 		}
 	}
 	if (s->in_at == s->in.len && !s->piece_left) {

@@ -182,6 +182,36 @@ TEST(events_of_bytes)
 	CHECK_INT(sc_dsread_event(r, &bad, &err), SC_E_PROTOCOL);
 }
 
+/* A server that has not finished an append, or whose stream was made anew. */
+TEST(an_end_before_the_offset_is_not_followed)
+{
+	open_read("/v1/stream/a", OFFSET(40), SC_DS_LONG_POLL, true);
+	HEAD(JSON(31, "Stream-Up-To-Date: true\r\nStream-Closed: true\r\n"), SC_DS_PAGE);
+	PAGE("[]");
+	CHECK_INT(sc_dsread_back(r), 1);
+	CHECK(!sc_dsread_finished(r) && !sc_dsread_waits(r));
+	ASKS("/v1/stream/a?offset=" OFFSET(40));
+	HEAD(JSON(35, "Stream-Up-To-Date: true\r\n"), SC_DS_PAGE);
+	PAGE("[]");
+	CHECK_INT(sc_dsread_back(r), 2);
+	HEAD(JSON(45, "Stream-Up-To-Date: true\r\n"), SC_DS_PAGE);
+	PAGE("[7]");
+	GIVES("7", 45);
+	CHECK_INT(sc_dsread_back(r), 0);
+	CHECK(sc_dsread_finished(r));
+	/* messages from before it are a lie */
+	open_read("/v1/stream/a", OFFSET(40), SC_DS_SSE, false);
+	HEAD(JSON(31, "Stream-Up-To-Date: true\r\n"), SC_DS_PAGE);
+	CHECK_INT(sc_dsread_page(r, SC_SPAN("[1]"), &err), SC_E_PROTOCOL);
+	CHECK(!sc_dsread_next(r, &m));
+	HEAD(JSON(40, "Stream-Up-To-Date: true\r\n"), SC_DS_PAGE);
+	PAGE("[]");
+	HEAD("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", SC_DS_EVENTS);
+	EVENT("control", "{\"streamNextOffset\":\"" OFFSET(31) "\",\"upToDate\":true}");
+	CHECK_INT(sc_dsread_back(r), 1);
+	ASKS("/v1/stream/a?offset=" OFFSET(40) "&live=sse");
+}
+
 /* The reference server sends a data event for each request that it stored. */
 TEST(several_data_events_are_one_answer)
 {
