@@ -177,6 +177,11 @@ static int check(const struct serve_opts *o, struct sc_err *err)
 		sc_err_set(err, SC_E_USAGE, "cannot serve", "--cors names no origin");
 		return sc_err_next(err, "name one, * for all, or none");
 	}
+	if (o->webhook_ca && !o->subscriptions) {
+		sc_err_set(err, SC_E_USAGE, "cannot use --webhook-ca",
+			   "no webhooks are delivered without --subscriptions");
+		return sc_err_next(err, "add --subscriptions");
+	}
 	return sc_port_opts_check(&o->port, "", err);
 }
 
