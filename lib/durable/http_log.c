@@ -14,13 +14,25 @@
 
 static const char type[] = "application/json";
 
+/* A request can ask for it, and it is not of the reserved ones. */
+static bool is_name(const char *name, size_t len)
+{
+	bool good = len > 0 && len < SC_DS_PATH_MAX;
+
+	for (size_t i = 0; good && i < len; i++)
+		good = (unsigned char)name[i] > ' ' && name[i] != 0x7f && name[i] != '?';
+	return good && !(len >= 4 && memcmp(name, "__ds", 4) == 0 && (len == 4 || name[4] == '/'));
+}
+
 static int make(const char *spec, struct sc_ds_log *log, struct sc_err *err)
 {
 	const char *equals = strchr(spec, '=');
 	int rc;
 
-	if (!equals || equals == spec || !equals[1] || memchr(spec, '?', (size_t)(equals - spec))) {
-		sc_err_set(err, SC_E_USAGE, "cannot serve", "it is not NAME=LOG");
+	if (!equals || !equals[1] || !is_name(spec, (size_t)(equals - spec))) {
+		sc_err_set(err, SC_E_USAGE, "cannot serve",
+			   equals && equals[1] ? "no stream can have this name"
+					       : "it is not NAME=LOG");
 		sc_err_on(err, "log", spec);
 		return sc_err_next(err, "name the stream that the log becomes: trades=data/trades");
 	}

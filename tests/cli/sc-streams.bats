@@ -81,6 +81,10 @@ certificate() { # NAME
 	run -64 --separate-stderr sc-streams --listen :0 --cors $'https://a.example\r\nX: y' data
 	usage 64 "cannot serve: --cors names no origin; name one, * for all, or none" --listen :0 --cors '' data
 	usage 64 "cannot serve log 'rows': it is not NAME=LOG; name the stream that the log becomes: trades=data/trades" --listen :0 --log rows data
+	for name in '' 'a b' 'a?b' __ds __ds/x; do
+		usage 64 "cannot serve log '$name=rows': no stream can have this name; name the stream that the log becomes: trades=data/trades" \
+			--listen :0 --log "$name=rows" data
+	done
 	usage 64 "cannot trim: '5' is not an offset of a stream; give one as Stream-Next-Offset says it, with all its zeros" trim data /a 5
 	run -64 --separate-stderr sc-streams --max-path 513 data
 	[[ $stderr == "sc-streams: cannot start: --max-path takes a number from 1 to 512, not '513'"* ]]
