@@ -58,7 +58,8 @@ static int put_event(const struct sc_ds_sub *sub, struct sc_span name, int64_t n
 				      (long long)(now_us / 1000));
 }
 
-static void say_unheard(struct sc_ds_work *work, const struct sc_ds_sub *sub, const char *why)
+static void say_unheard(struct sc_ds_work *work, const struct sc_ds_sub *sub, const char *why,
+			const char *next)
 {
 	struct sc_err err;
 	char id[SC_DS_SUB_ID_MAX + 1];
@@ -68,7 +69,7 @@ static void say_unheard(struct sc_ds_work *work, const struct sc_ds_sub *sub, co
 	work->wakes_unheard++;
 	sc_err_set(&err, SC_E_NOLOG, "cannot tell workers of a wake of", "its wake stream %s", why);
 	sc_err_on(&err, "subscription", id);
-	sc_err_next(&err, "make the stream; a worker may claim the wake all the same");
+	sc_err_next(&err, "%s; a worker may claim the wake all the same", next);
 	sc_ds_trouble(work->ds, &err);
 }
 
@@ -101,16 +102,19 @@ static int tell_workers(struct sc_ds_work *work, const struct sc_ds_sub *sub, st
 	int rc;
 
 	if (!sc_ds_path_valid(path)) {
-		say_unheard(work, sub, "has a path that is too long");
+		say_unheard(work, sub, "has a path that is too long",
+			    "make the subscription anew, with a shorter one");
 		return 0;
 	}
 	rc = sc_ds_work_path(work, path, &entry, err);
 	if (rc < 0)
 		return rc;
-	if (!entry->exists || entry->stream.gone || entry->stream.closed ||
-	    sc_ds_stream_expired(&entry->stream, now_us)) {
-		say_unheard(work, sub,
-			    entry->exists && entry->stream.closed ? "is closed" : "is not there");
+	if (!entry->exists || entry->stream.gone || sc_ds_stream_expired(&entry->stream, now_us)) {
+		say_unheard(work, sub, "is not there", "make the stream");
+		return 0;
+	}
+	if (entry->stream.closed) {
+		say_unheard(work, sub, "is closed", "delete the stream, and make it anew");
 		return 0;
 	}
 	sc_bytes_init(&event, EVENT_MAX);

@@ -392,7 +392,7 @@ def a_wake_stream_that_is_not_there(p):
     s = Sub(p, "s")
     s.pull("wake", pattern="ev/*")
     one.post(b"1", kind="application/json")
-    check("wake stream" in p.server.log() and metric(p, "subscription_wakes_unheard_total") == 1, p.server.log())
+    check("its wake stream is not there; make the stream; a worker may" in p.server.log() and metric(p, "subscription_wakes_unheard_total") == 1, p.server.log())
     s.say("ack", s.claim(), [("ev/one", one.head().next)], done=True)
     wake = stream(p, "wake")
     one.post(b"2", kind="application/json")
@@ -400,6 +400,7 @@ def a_wake_stream_that_is_not_there(p):
     wake.close()
     s.say("release", s.claim(), status=204)
     check(s.claim()["generation"] == 3 and len(events(wake)) == 1, "a closed one")
+    check("its wake stream is closed; delete the stream, and make it anew; a worker may" in p.server.log(), p.server.log())
 
 
 @test(ours=True, options=ON)
