@@ -87,6 +87,7 @@ struct sc_archive {
 	/* to write */
 	struct sc_log *log;       /* NULL: it is only read */
 	bool dry;
+	bool restoring;           /* LOG is none yet */
 	bool listed_anew;         /* list.json is not what ITEMS is */
 	struct sc_archive_record record;
 	/* shipping */
@@ -183,7 +184,8 @@ int sc_archive_begin(struct sc_archive *archive, struct sc_log *log, const char 
 
 /* archive_reader.c */
 /* How many rows were appended between segment I and the one before it. */
-int sc_archive_rows_between(struct sc_archive *archive, size_t i, uint64_t *ret_rows, struct sc_err *err);
+int sc_archive_rows_between(struct sc_archive *archive, size_t i, uint64_t *ret_rows,
+		struct sc_err *err);
 
 /* How many rows of what was shipped are in [from, end). */
 int sc_archive_rows_shipped(struct sc_archive *archive, uint64_t from, uint64_t end, uint64_t *ret_rows,
@@ -207,9 +209,15 @@ int sc_archive_record_add(struct sc_archive *archive, uint64_t first, uint64_t n
 bool sc_archive_record_has(const struct sc_archive *archive, uint64_t first, uint64_t next);
 /* Not in a dry run: the archive is still ours; archive->epoch is as it is now. */
 int sc_archive_fence(struct sc_archive *archive, struct sc_err *err);
+/* What went wrong may be that another machine took it over, and replaced or swept away what we were
+ * at: then it is that. */
+int sc_archive_explain(struct sc_archive *archive, int rc, struct sc_err *err);
 /* Replace epoch.json if it is still as archive->epoch has it. */
 int sc_archive_write_epoch(struct sc_archive *archive, const struct sc_archive_epoch *now,
 		struct sc_err *err);
+/* sc_archive_take_over, whatever the one who has it writes there meanwhile; SC_E_NOAUTH: another
+ * one took it. */
+int sc_archive_wrest(struct sc_archive *archive, struct sc_err *err);
 /* list.json says what the items are. */
 int sc_archive_publish(struct sc_archive *archive, struct sc_err *err);
 

@@ -60,25 +60,38 @@ static int check_log(struct sc_archive *archive, const struct sc_bytes *ours, bo
 	return rc;
 }
 
+/* Once: SC_E_BUSY when somebody replaced it between our look and our write. */
+static int put_log_once(struct sc_archive *archive, const struct sc_bytes *ours, bool write,
+			struct sc_err *err)
+{
+	char etag[SC_STORE_ETAG_SIZE], key[SC_ARCHIVE_KEY];
+	bool same = false;
+	int rc = check_log(archive, ours, &same, etag, err);
+
+	if (rc < 0 || !write || same)
+		return rc;
+	sc_archive_name(archive, SC_ARCHIVE_LOG, key);
+	rc = sc_archive_fence(archive, err);
+	return rc < 0 ? rc
+		      : sc_store_put(archive->store, key, ours->data, ours->len,
+				     etag[0] ? etag : SC_STORE_ABSENT, NULL, err);
+}
+
 int sc_archive_put_log(struct sc_archive *archive, bool write, struct sc_err *err)
 {
-	char path[PATH_MAX], etag[SC_STORE_ETAG_SIZE], key[SC_ARCHIVE_KEY];
+	char path[PATH_MAX];
 	struct sc_bytes ours;
-	bool same = false;
 	int rc;
 
 	sc_log_file(archive->log, path, SC_ARCHIVE_LOG);
 	sc_bytes_init(&ours, SC_ARCHIVE_JSON_MAX);
 	rc = sc_read_file(path, &ours, err);
 	if (rc == 0)
-		rc = check_log(archive, &ours, &same, etag, err);
-	if (rc == 0 && write && !same) {
-		sc_archive_name(archive, SC_ARCHIVE_LOG, key);
-		rc = sc_archive_fence(archive, err);
-		if (rc == 0)
-			rc = sc_store_put(archive->store, key, ours.data, ours.len,
-					  etag[0] ? etag : SC_STORE_ABSENT, NULL, err);
-	}
+		rc = put_log_once(archive, &ours, write, err);
+	/* who replaced it took the archive over, as a rule: then the question before the next try
+	 * says so */
+	for (int i = 0; i < 2 && rc == SC_E_BUSY; i++)
+		rc = put_log_once(archive, &ours, write, err);
 	sc_bytes_done(&ours);
 	archive->has_log |= rc == 0 && write;
 	return rc;
@@ -177,8 +190,8 @@ int sc_archive_open_log(struct sc_log *log, const char *url,
 	return 0;
 }
 
-/* The newest rows that both have are the same ones. */
-static int check_part(struct sc_archive *archive, struct sc_err *err)
+/* The newest rows that both have are the same ones. 1: what we looked at went. */
+static int check_part_once(struct sc_archive *archive, struct sc_err *err)
 {
 	struct sc_log_proof ours, theirs;
 	struct sc_archive_state kept;
@@ -204,6 +217,8 @@ static int check_part(struct sc_archive *archive, struct sc_err *err)
 	if (from >= kept.next_offset)
 		return 0; /* it holds none of them any more */
 	rc = sc_archive_verify(archive, from, kept.next_offset, &theirs, err);
+	if (rc == SC_E_REFUSED)
+		return 1;
 	if (rc == 0 && theirs.rows)
 		rc = sc_log_verify(archive->log->path, theirs.first, theirs.last, &ours, err);
 	if (rc < 0 || theirs.rows == 0 || strcmp(ours.hash, theirs.hash) == 0)
@@ -214,6 +229,20 @@ static int check_part(struct sc_archive *archive, struct sc_err *err)
 	sc_log_err(archive->log, err);
 	sc_err_next(err, "give another URL");
 	return SC_E_DATA;
+}
+
+/* Whoever has it may give up rows meanwhile. */
+static int check_part(struct sc_archive *archive, struct sc_err *err)
+{
+	int rc = check_part_once(archive, err);
+
+	for (int i = 0; i < 8 && rc == 1; i++) {
+		sc_err_clear(err);
+		rc = sc_archive_refresh(archive, err);
+		if (rc == 0)
+			rc = check_part_once(archive, err);
+	}
+	return rc == 1 ? SC_E_REFUSED : rc;
 }
 
 int sc_archive_seize(struct sc_log *log, const char *url, const struct sc_store_settings *settings,
@@ -229,9 +258,7 @@ int sc_archive_seize(struct sc_log *log, const char *url, const struct sc_store_
 	if (rc == 0)
 		rc = sc_store_check_conditions(archive->store, err);
 	if (rc == 0)
-		rc = sc_archive_take_over(archive, err);
-	if (rc == SC_E_BUSY)
-		rc = sc_archive_fence(archive, err); /* another one was faster: says who */
+		rc = sc_archive_wrest(archive, err);
 	if (rc < 0) {
 		sc_archive_close(archive);
 		return rc;
@@ -330,6 +357,47 @@ static int open_file(const char *path, int *ret_fd, uint64_t *ret_size, struct s
 	return rc;
 }
 
+/* The object has our segment's name: does it hold the same rows, every one of them? 1, 0; else
+ * its etag cannot be told. */
+static int has_same_rows(struct sc_archive *archive, const struct sc_archive_item *item,
+			 const char *key, struct sc_store_info *ret_info, struct sc_err *err)
+{
+	struct sc_archive_item theirs = *item;
+	struct sc_log_proof here, there;
+	int rc = sc_store_head(archive->store, key, ret_info, err);
+
+	theirs.bytes = ret_info->size;
+	if (rc == 0)
+		rc = sc_archive_add(archive, &theirs, err);
+	if (rc == 0)
+		rc = sc_archive_verify(archive, item->first, item->last + 1, &there, err);
+	if (rc == 0)
+		rc = sc_log_verify(archive->log->path, item->first, item->last, &here, err);
+	return rc < 0 ? rc : here.rows == there.rows && !strcmp(here.hash, there.hash);
+}
+
+/*
+ * It has our segment's name, and is not its bytes. With the same rows it is one that the machine
+ * which we replaced had on its way: it knew nothing of the rows that come behind, and maybe
+ * compressed otherwise. Then ours takes its place.
+ */
+static int replace_same(struct sc_archive *archive, int fd, const struct sc_archive_item *item,
+			const char *path, const char *key, struct sc_err *err)
+{
+	struct sc_store_info info = { .size = 0 };
+	struct sc_err other;
+	int rc;
+
+	sc_err_clear(&other);
+	rc = has_same_rows(archive, item, key, &info, &other);
+	if (rc <= 0)
+		return differs(archive, path, key, err);
+	rc = sc_archive_fence(archive, err);
+	if (rc == 0)
+		rc = sc_store_put_fd(archive->store, key, fd, 0, item->bytes, info.etag, NULL, err);
+	return rc < 0 ? rc : sc_archive_compare(archive, fd, 0, item->bytes, path, key, err);
+}
+
 /* One segment into the archive, and into the record. */
 static int push_one(struct sc_archive *archive, const struct sc_sealed *segment,
 		    enum sc_archive_act *ret_act, struct sc_err *err)
@@ -354,8 +422,11 @@ static int push_one(struct sc_archive *archive, const struct sc_sealed *segment,
 					     SC_STORE_ABSENT, NULL, err);
 		there = rc == SC_E_BUSY; /* it came there just now */
 	}
-	if ((rc == 0 || rc == SC_E_BUSY) && there)
+	if ((rc == 0 || rc == SC_E_BUSY) && there) {
 		rc = sc_archive_compare(archive, fd, 0, item.bytes, path, key, err);
+		if (rc == SC_E_DATA)
+			rc = replace_same(archive, fd, &item, path, key, err);
+	}
 	sc_close(&fd);
 	*ret_act = there ? SC_ARCHIVE_FOUND : SC_ARCHIVE_UPLOADED;
 	if (rc == 0)
@@ -423,7 +494,7 @@ int sc_archive_push(struct sc_archive *archive, const struct sc_archive_options 
 	if (rc == 0 && !stopped)
 		rc = sc_archive_unship(archive, err);
 	free(items);
-	return rc;
+	return sc_archive_explain(archive, rc, err);
 }
 
 /* How many items go from the front. The newest stays: it says where the archive ends. */
@@ -519,10 +590,27 @@ static int remove_below(struct sc_archive *archive, uint64_t floor,
 	return rc;
 }
 
+/* Rows below it are given up, from now on and for all. */
+static int raise_floor(struct sc_archive *archive, uint64_t floor, struct sc_err *err)
+{
+	int rc = SC_E_BUSY;
+
+	/* who replaced it took the archive over, as a rule: then the question says so */
+	for (int i = 0; i < 3 && rc == SC_E_BUSY; i++) {
+		struct sc_archive_epoch now;
+
+		rc = sc_archive_fence(archive, err);
+		now = archive->epoch;
+		now.floor = floor;
+		if (rc == 0)
+			rc = sc_archive_write_epoch(archive, &now, err);
+	}
+	return rc;
+}
+
 int sc_archive_keep(struct sc_archive *archive, const struct sc_keep *keep,
 		    const struct sc_archive_options *options, struct sc_err *err)
 {
-	struct sc_archive_epoch now;
 	uint64_t floor;
 	size_t drop = 0;
 	int rc = count_drop(archive, keep, options->now_us ? options->now_us : sc_wall_us(), &drop,
@@ -534,11 +622,7 @@ int sc_archive_keep(struct sc_archive *archive, const struct sc_keep *keep,
 	if (drop && archive->items[drop].first > floor)
 		floor = archive->items[drop].first;
 	if (!archive->dry && floor > archive->epoch.floor) {
-		rc = sc_archive_fence(archive, err);
-		now = archive->epoch;
-		now.floor = floor;
-		if (rc == 0)
-			rc = sc_archive_write_epoch(archive, &now, err);
+		rc = raise_floor(archive, floor, err);
 		if (rc == 0) {
 			archive->count -= drop;
 			memmove(archive->items, archive->items + drop,
@@ -550,5 +634,5 @@ int sc_archive_keep(struct sc_archive *archive, const struct sc_keep *keep,
 		rc = sc_archive_publish(archive, err);
 	if (rc == 0)
 		rc = remove_below(archive, floor, options, err);
-	return rc;
+	return sc_archive_explain(archive, rc, err);
 }

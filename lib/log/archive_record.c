@@ -190,7 +190,12 @@ int sc_archive_taken_over(struct sc_archive *archive, const struct sc_archive_ep
 	char since[SC_TIME_TEXT];
 
 	sc_time_text(now->since_us, since);
-	if (archive->record.owner[0])
+	if (archive->record.owner[0] && now->epoch == archive->record.epoch)
+		sc_err_set(err, SC_E_NOAUTH, TRIED,
+			   "'%s' was taken over by %s at %s: of several that wanted it at once, "
+			   "that one was first",
+			   archive->url, now->host, since);
+	else if (archive->record.owner[0])
 		sc_err_set(
 			err, SC_E_NOAUTH, TRIED,
 			"'%s' was taken over by %s at %s: its epoch is %llu, this log's was %llu",
@@ -202,7 +207,11 @@ int sc_archive_taken_over(struct sc_archive *archive, const struct sc_archive_ep
 			   "went to another archive: on %s since %s",
 			   archive->url, now->host, since);
 	sc_log_err(archive->log, err);
-	if (archive->record.owner[0])
+	if (archive->restoring)
+		sc_err_next(err,
+			    "go on with the log there; if it is lost, remove '%s' and restore anew",
+			    archive->log->path);
+	else if (archive->record.owner[0])
 		sc_err_next(err, "go on with the log there; if it is lost: sc-log restore");
 	else
 		sc_err_next(err,
@@ -230,6 +239,21 @@ int sc_archive_fence(struct sc_archive *archive, struct sc_err *err)
 		return sc_archive_taken_over(archive, &now, err);
 	archive->epoch = now;
 	return 0;
+}
+
+int sc_archive_explain(struct sc_archive *archive, int rc, struct sc_err *err)
+{
+	struct sc_err now;
+
+	if (archive->dry || !archive->record.owner[0] ||
+	    (rc != SC_E_NOLOG && rc != SC_E_BUSY && rc != SC_E_DATA))
+		return rc;
+	sc_err_clear(&now);
+	if (sc_archive_fence(archive, &now) != SC_E_NOAUTH)
+		return rc;
+	if (err)
+		*err = now;
+	return SC_E_NOAUTH;
 }
 
 static int epoch_text(const struct sc_archive *archive, const struct sc_archive_epoch *now,
@@ -308,6 +332,26 @@ int sc_archive_take_over(struct sc_archive *archive, struct sc_err *err)
 		now.floor = 1;
 	if (rc == 0)
 		rc = sc_archive_write_epoch(archive, &now, err);
+	return rc;
+}
+
+int sc_archive_wrest(struct sc_archive *archive, struct sc_err *err)
+{
+	int rc = sc_archive_take_over(archive, err);
+
+	/* not there: who has it began a run, and swept away what we were writing */
+	for (int i = 0; i < 8 && (rc == SC_E_BUSY || rc == SC_E_NOLOG); i++) {
+		struct sc_archive_epoch now;
+
+		rc = sc_archive_read_epoch(archive, &now, err);
+		if (rc < 0)
+			return rc;
+		if (now.epoch >= archive->record.epoch)
+			return sc_archive_fence(archive,
+						err); /* another one was faster: says who */
+		archive->epoch = now;                 /* who has it had something to say */
+		rc = sc_archive_take_over(archive, err);
+	}
 	return rc;
 }
 

@@ -30,8 +30,9 @@
 #include "log/restore_internal.h"
 
 #define TRIED "cannot restore"
-#define TEMPORARY SC_SEALED_DIR "/.restore.tmp"
 #define JUMP_MAX (1ull << 40)
+/* A log ends below this; behind a restore there must be offsets for rows. */
+#define NEXT_MAX (UINT64_MAX - 2 - SC_RESTORE_JUMP)
 
 bool sc_restore_goes_on(struct sc_restore *r, uint64_t bytes)
 {
@@ -203,6 +204,66 @@ static int read_settings(struct sc_restore *r, struct sc_err *err)
 	return rc;
 }
 
+static int no_offsets(const struct sc_restore *r, uint64_t next, struct sc_err *err)
+{
+	sc_err_set(err, SC_E_REFUSED, TRIED,
+		   "so few offsets are left behind %llu that none would be behind those that the "
+		   "lost machine may have given",
+		   (unsigned long long)next - 1);
+	sc_log_err(&r->log, err);
+	sc_err_next(err,
+		    r->o->jump > SC_RESTORE_JUMP
+			    ? "give a smaller --jump"
+			    : "append the rows to a new log: sc-catchup --payload prints them");
+	sc_err_field_str(err, "why", "no_offsets");
+	return SC_E_REFUSED;
+}
+
+static int too_often(const struct sc_restore *r, struct sc_err *err)
+{
+	sc_err_set(err, SC_E_REFUSED, TRIED,
+		   "it was restored %u times, and rows from between are still in its archive",
+		   SC_ARCHIVE_BURNS_MAX);
+	sc_log_err(&r->log, err);
+	sc_err_next(err, "append the rows to a new log: sc-catchup --payload prints them");
+	sc_err_field_str(err, "why", "too_often");
+	return SC_E_REFUSED;
+}
+
+/* Before anything is changed: will there be a next offset? It is told of what the archive's names
+ * say, so what is left of 2^64 is enough for any gap. */
+static int check_room(struct sc_restore *r, struct sc_err *err)
+{
+	const struct sc_archive_epoch *now = &r->archive.epoch;
+	uint64_t most = JUMP_MAX + SC_RESTORE_JUMP;
+	struct sc_archive_state state;
+	size_t kept = 0;
+
+	sc_archive_state(&r->archive, &state);
+	if (r->o->jump > most)
+		most = r->o->jump;
+	for (size_t i = 0; i < now->burn_count; i++) {
+		if (now->burns[i].next > state.next_offset)
+			state.next_offset = now->burns[i].next;
+		kept += now->burns[i].next > now->floor;
+	}
+	if (most > NEXT_MAX || state.next_offset > NEXT_MAX - most)
+		return no_offsets(r, state.next_offset, err);
+	return kept == SC_ARCHIVE_BURNS_MAX ? too_often(r, err) : 0;
+}
+
+/* What is there, as long as it is another's; and nothing was changed yet. */
+static int look(struct sc_restore *r, struct sc_err *err)
+{
+	char path[PATH_MAX];
+	int rc = sc_archive_refresh(&r->archive, err);
+
+	sc_log_file(&r->log, path, SC_RESTORE_FILE);
+	if (rc == 0 && access(path, F_OK) < 0) /* else it was looked at when that one began */
+		rc = check_room(r, err);
+	return rc;
+}
+
 /* The archive is this restore's, whoever had it: who it was goes into the report. */
 static int take_over(struct sc_restore *r, struct sc_err *err)
 {
@@ -210,8 +271,6 @@ static int take_over(struct sc_restore *r, struct sc_err *err)
 	const struct sc_archive_record *ours = &archive->record;
 	int rc = sc_archive_record_read(archive, err);
 
-	if (rc == 0)
-		rc = sc_archive_refresh(archive, err);
 	if (rc < 0)
 		return rc;
 	if (archive->epoch.epoch && strcmp(archive->epoch.stream_id, archive->stream_id) != 0)
@@ -221,11 +280,7 @@ static int take_over(struct sc_restore *r, struct sc_err *err)
 	snprintf(r->report->host, sizeof(r->report->host), "%s", archive->epoch.host);
 	r->report->since_us = archive->epoch.since_us;
 	rc = sc_store_check_conditions(archive->store, err);
-	if (rc == 0)
-		rc = sc_archive_take_over(archive, err);
-	if (rc == SC_E_BUSY)
-		rc = sc_archive_fence(archive, err); /* another one was faster: says who */
-	return rc;
+	return rc < 0 ? rc : sc_archive_wrest(archive, err);
 }
 
 /* How many segments, from the lowest, stay in the archive only. */
@@ -313,37 +368,12 @@ static uint64_t jump_of(const struct sc_restore *r)
 	return jump;
 }
 
-/* The burned range of this epoch, published; then the log's next offset is behind it. */
-static int burn(struct sc_restore *r, struct sc_err *err)
+static int publish_burn(struct sc_restore *r, const struct sc_archive_epoch *now,
+			struct sc_err *err)
 {
 	struct sc_archive *archive = &r->archive;
-	struct sc_archive_epoch now = archive->epoch;
-	uint64_t first = r->state.last + 1, next = r->state.next;
-	size_t kept = 0;
-	int rc;
+	int rc = sc_archive_write_epoch(archive, now, err);
 
-	for (size_t i = 0; i < now.burn_count; i++) {
-		const struct sc_archive_burn *b = &now.burns[i];
-
-		if (b->epoch == now.epoch) { /* it was published before this one died */
-			if (b->first != first)
-				return sc_restore_hole(r, first, b->first, err);
-			r->state.next = b->next;
-			return 0;
-		}
-		if (b->next > next)
-			next = b->next;
-		if (b->first < first && b->next > now.floor)
-			now.burns[kept++] = *b;
-	}
-	if (kept == SC_ARCHIVE_BURNS_MAX || next > UINT64_MAX / 2)
-		return sc_err_set(err, SC_E_DATA, TRIED,
-				  "it was restored too often: no offsets are left");
-	next += jump_of(r);
-	now.burns[kept] = (struct sc_archive_burn){ now.epoch, first, next };
-	now.burn_count = kept + 1;
-	r->state.next = next;
-	rc = sc_archive_write_epoch(archive, &now, err);
 	if (rc != SC_E_BUSY)
 		return rc;
 	rc = sc_archive_fence(archive, err); /* somebody took it over: says who */
@@ -351,114 +381,41 @@ static int burn(struct sc_restore *r, struct sc_err *err)
 		      : sc_err_set(err, SC_E_DATA, TRIED, "its epoch.json changes all the time");
 }
 
-static int check_segment(struct sc_restore *r, const struct sc_archive_item *item, int fd,
-			 const char *path, bool all, struct sc_segment_info *ret_info,
-			 struct sc_err *err)
+/* The burned range of this epoch, published; then the log's next offset is behind it. */
+static int burn(struct sc_restore *r, struct sc_err *err)
 {
-	struct sc_segment_source source;
-	struct sc_segment *segment = NULL;
-	int rc = sc_segment_source_fd(fd, path, &source, err);
+	struct sc_archive_epoch now = r->archive.epoch;
+	uint64_t first = r->state.last + 1, next = r->state.next, jump;
+	size_t kept = 0;
 
-	if (rc == 0)
-		rc = sc_segment_open(&source, &segment, err);
-	if (rc == 0 && all)
-		rc = sc_segment_verify(segment, err);
-	if (rc == 0) {
-		*ret_info = *sc_segment_info(segment);
-		if (ret_info->first != item->first || ret_info->last != item->last ||
-		    strcmp(ret_info->stream_id, r->archive.stream_id) != 0) {
-			rc = sc_err_set(err, SC_E_DATA, TRIED,
-					"it holds other rows than its name says");
-			sc_err_on(err, "file", path);
+	for (size_t i = 0; i < now.burn_count; i++) {
+		const struct sc_archive_burn *b = &now.burns[i];
+
+		if (b->epoch == now.epoch) { /* it was published before this one died */
+			r->state.next = b->next;
+			if (b->first == first)
+				return 0;
+			if (!r->o->partial || b->first < first)
+				return sc_restore_hole(r, first, b->first, err);
+			now.burns[kept++] = (struct sc_archive_burn){ now.epoch, first, b->next };
+			now.burn_count = kept;
+			return publish_burn(r, &now, err); /* less is whole by now */
 		}
+		if (b->next > next)
+			next = b->next;
+		if (b->first < first && b->next > now.floor)
+			now.burns[kept++] = *b;
 	}
-	sc_segment_close(segment);
-	return rc;
-}
-
-static int open_failed(const char *path, struct sc_err *err)
-{
-	int rc = sc_err_sys(err, SC_E_IO, errno, "cannot create");
-
-	sc_err_on(err, "segment", path);
-	return rc;
-}
-
-/* One segment to this disk; one that is there already has its name, so it is whole. */
-static int download(struct sc_restore *r, const struct sc_archive_item *item,
-		    struct sc_segment_info *ret_info, struct sc_err *err)
-{
-	char path[PATH_MAX], temporary[PATH_MAX], key[SC_ARCHIVE_KEY];
-	struct stat st;
-	int fd, rc;
-
-	sc_tier_path(&r->log, item->first, item->last, path);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_size == item->bytes) {
-		rc = check_segment(r, item, fd, path, false, ret_info, err);
-		sc_close(&fd);
-		return rc;
-	}
-	sc_close(&fd);
-	sc_log_file(&r->log, temporary, TEMPORARY);
-	fd = open(temporary, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
-	if (fd < 0)
-		return open_failed(temporary, err);
-	sc_archive_key(&r->archive, item->first, item->last, key);
-	rc = sc_store_copy(r->archive.store, key, fd, temporary, NULL, err);
-	if (rc == 0 && sc_sys_fsync(fd) < 0)
-		rc = open_failed(temporary, err);
-	if (rc == 0) {
-		rc = check_segment(r, item, fd, temporary, true, ret_info, err);
-		if (rc == SC_E_DATA)
-			sc_archive_err(&r->archive, key, err);
-	}
-	sc_close(&fd);
-	if (rc == 0 && sc_sys_rename(temporary, path) < 0)
-		rc = open_failed(path, err);
-	if (rc < 0)
-		sc_sys_unlink(temporary);
-	return rc;
-}
-
-/* Of the segments from LEFT on each follows the one before it. A hole is passed with --partial:
- * then the log begins behind it. */
-static int fetch_segments(struct sc_restore *r, size_t left, struct sc_err *err)
-{
-	struct sc_archive *archive = &r->archive;
-	struct sc_segment_info info = { .rows = 0 };
-	uint64_t rows = 0, last = 0;
-	int rc = 0;
-
-	/* from the newest: what is left of a restore that stops can be used soonest */
-	for (size_t i = archive->count; rc == 0 && i-- > left;) {
-		const struct sc_archive_item *item = &archive->items[i];
-
-		if (!sc_restore_goes_on(r, item->bytes))
-			return 0;
-		rc = download(r, item, &info, err);
-		if (rc < 0 && !(r->o->partial && i + 1 < archive->count &&
-				(rc == SC_E_DATA || rc == SC_E_NOLOG)))
-			return rc;
-		if (rc == 0 && i + 1 < archive->count && info.tie.rows_before + info.rows != rows) {
-			if (!r->o->partial)
-				return sc_restore_hole(r, item->last + 1, last, err);
-			rc = SC_E_DATA;
-		}
-		if (rc < 0) { /* what is above it is whole: the log begins there */
-			sc_err_clear(err);
-			sc_tier_remove(&r->log, item->first, item->last, NULL);
-			r->report->left = i + 1;
-			return 0;
-		}
-		rows = info.tie.rows_before;
-		last = item->first;
-		r->floor = (struct sc_floor){ item->first, rows, info.tie.bytes_before };
-		r->report->segments++;
-		r->report->segment_bytes += item->bytes;
-		rc = sc_archive_record_add(archive, item->first, info.tie.next, err);
-	}
-	return rc;
+	if (kept == SC_ARCHIVE_BURNS_MAX)
+		return too_often(r, err);
+	jump = jump_of(r);
+	if (jump > NEXT_MAX || next > NEXT_MAX - jump)
+		return no_offsets(r, next, err);
+	next += jump;
+	now.burns[kept] = (struct sc_archive_burn){ now.epoch, first, next };
+	now.burn_count = kept + 1;
+	r->state.next = next;
+	return publish_burn(r, &now, err);
 }
 
 /* The rest, which makes it a log. */
@@ -495,6 +452,14 @@ static int stopped(struct sc_restore *r, struct sc_err *err)
 	return SC_E_TIMEOUT;
 }
 
+static void name_archive(const struct sc_restore *r)
+{
+	struct sc_restore_report *report = r->report;
+
+	snprintf(report->url, sizeof(report->url), "%s", r->archive.url);
+	snprintf(report->stream_id, sizeof(report->stream_id), "%s", r->archive.stream_id);
+}
+
 static void fill_report(struct sc_restore *r)
 {
 	struct sc_restore_report *report = r->report;
@@ -505,8 +470,7 @@ static void fill_report(struct sc_restore *r)
 	report->last_us = report->rows ? r->state.last_us : 0;
 	report->next = r->state.next;
 	report->epoch = r->archive.epoch.epoch;
-	snprintf(report->url, sizeof(report->url), "%s", r->archive.url);
-	snprintf(report->stream_id, sizeof(report->stream_id), "%s", r->archive.stream_id);
+	name_archive(r);
 }
 
 static int run(struct sc_restore *r, struct sc_err *err)
@@ -537,7 +501,9 @@ static int run(struct sc_restore *r, struct sc_err *err)
 	if (rc == 0 && !r->stopped)
 		rc = sc_archive_publish(archive, err);
 	if (rc == 0 && !r->stopped)
-		rc = fetch_segments(r, left, err);
+		rc = sc_restore_segments(r, left, err);
+	if (rc < 0)
+		rc = sc_archive_explain(archive, rc, err);
 	if (rc == SC_E_DATA && !r->o->partial)
 		sc_err_next(err, "put a good copy back, or take what is whole: --partial");
 	if (rc == 0 && r->stopped)
@@ -552,6 +518,7 @@ static int run(struct sc_restore *r, struct sc_err *err)
 /* Killed just before it said so: there is a log. 1 and the report; 0: there is none. */
 static int was_finished(struct sc_restore *r, struct sc_err *err)
 {
+	struct sc_archive *archive = &r->archive;
 	char path[PATH_MAX];
 	struct sc_log_state state;
 	struct sc_log *log = NULL;
@@ -564,18 +531,28 @@ static int was_finished(struct sc_restore *r, struct sc_err *err)
 	if (access(path, F_OK) < 0)
 		return cannot_create(r, "it exists already", "give the path of a new log", err);
 	rc = sc_log_open(r->log.path, SC_LOG_READ, &log, err);
+	if (rc == 0) {
+		snprintf(archive->stream_id, sizeof(archive->stream_id), "%s",
+			 sc_log_stream_id(log));
+		rc = sc_archive_record_read(archive, err);
+	}
+	if (rc == 0 && !archive->record.owner[0])
+		rc = cannot_create(r, "a log that was restored from another archive is there",
+				   "give the path of a new log", err);
 	if (rc == 0)
 		rc = sc_log_state(log, &state, err);
 	if (rc == 0) {
-		snprintf(r->report->stream_id, sizeof(r->report->stream_id), "%s",
-			 sc_log_stream_id(log));
-		r->report->resumed = true;
-		r->report->rows = state.rows;
-		r->report->first = state.rows ? state.first_offset : 0;
-		r->report->last = state.last_offset;
-		r->report->last_us = state.last_us;
-		r->report->next = state.next_offset;
-		r->report->segments = state.segments;
+		*r->report = (struct sc_restore_report){
+			.epoch = archive->record.epoch,
+			.resumed = true,
+			.rows = state.rows,
+			.first = state.rows ? state.first_offset : 0,
+			.last = state.rows ? state.last_offset : 0,
+			.last_us = state.rows ? state.last_us : 0,
+			.next = state.next_offset,
+			.segments = state.segments,
+		};
+		name_archive(r);
 		sc_sys_unlink(path);
 	}
 	sc_log_close(log);
@@ -591,12 +568,16 @@ int sc_log_restore(const char *path, const char *url, const struct sc_restore_op
 	memset(ret_report, 0, sizeof(*ret_report));
 	sc_bytes_init(&r.checkpoint, SC_BLOCK_EXT_MAX);
 	if (rc == 0)
+		rc = sc_archive_begin(&r.archive, &r.log, url, options->settings, err);
+	if (rc == 0)
 		rc = was_finished(&r, err);
 	if (rc != 0)
 		goto out;
-	rc = sc_archive_begin(&r.archive, &r.log, url, options->settings, err);
+	r.archive.restoring = true;
 	if (rc == 0)
 		rc = read_settings(&r, err);
+	if (rc == 0)
+		rc = look(&r, err);
 	if (rc == 0)
 		rc = mark_folder(&r, err);
 	if (rc == 0)

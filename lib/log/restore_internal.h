@@ -36,5 +36,8 @@ int sc_restore_hole(struct sc_restore *r, uint64_t offset, uint64_t next, struct
 /* restore_build.c: what was shipped of journals behind r->state becomes journals again. CHECKPOINT:
  * sources and producers as they stood there. */
 int sc_restore_journals(struct sc_restore *r, struct sc_span checkpoint, struct sc_err *err);
+/* restore_segments.c: those from LEFT on are here, each following the one before it; r->floor is
+ * where they begin, r->report->left how many were left out in the end. */
+int sc_restore_segments(struct sc_restore *r, size_t left, struct sc_err *err);
 
 #endif

@@ -1,0 +1,499 @@
+/*
+ * archive_race_test: two machines at one archive at the same time, in every order. Goal: one of them
+ * has it in the end, the other one is told so by name; every row that was there, or came by the one
+ * who had it, is there once; what the other one had on its way counts for nothing, be it segments,
+ * blocks, log.json, list.json or the floor. Method: a process stops at the Nth file of the archive
+ * that it opens, before it reads it or begins to write it; the other one does all of its work there,
+ * or a part of it: each way to cut the two in halves is tried. (The lock that makes "is it still
+ * that version" and "replace it" one step is taken behind such a point.)
+ */
+// run: limit 400
+#include "ship_help.h"
+
+#include <poll.h>
+#include <stdarg.h>
+
+#include "log/archive_internal.h"
+#include "log/log_internal.h"
+
+#define JUMP (1ull << 20)
+
+enum points { ALL, WRITES };
+static enum points points;
+static bool hooked;
+static long point_left, point_count;
+static int told, waits; /* the ends of pipes */
+
+/* Stops here until the other one is through. */
+static void point(bool write)
+{
+	char c = '.';
+
+	if (!hooked || (points == WRITES && !write))
+		return;
+	point_count++;
+	if (--point_left != 0)
+		return;
+	CHECK(syscall(SYS_write, told, &c, 1) == 1);
+	CHECK(syscall(SYS_read, waits, &c, 1) == 1);
+}
+
+static int open_it(int folder, const char *path, int flags, va_list args)
+{
+	mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(args, mode_t) : 0;
+
+	if (hooked && folder == AT_FDCWD && !(flags & O_DIRECTORY) &&
+	    !strncmp(path, shelf, strlen(shelf)))
+		point(flags & O_CREAT);
+	return (int)syscall(SYS_openat, folder, path, flags, mode);
+}
+
+#define OPENS(name)                                           \
+	int name(const char *path, int flags, ...)            \
+	{                                                     \
+		va_list args;                                 \
+		int fd;                                       \
+                                                              \
+		va_start(args, flags);                        \
+		fd = open_it(AT_FDCWD, path, flags, args);    \
+		va_end(args);                                 \
+		return fd;                                    \
+	}
+#define OPENATS(name)                                          \
+	int name(int folder, const char *path, int flags, ...) \
+	{                                                      \
+		va_list args;                                  \
+		int fd;                                        \
+                                                               \
+		if (!strcmp(path, shelf)) /* a listing */      \
+			point(false);                          \
+		va_start(args, flags);                         \
+		fd = open_it(folder, path, flags, args);       \
+		va_end(args);                                  \
+		return fd;                                     \
+	}
+OPENS(open)
+OPENS(open64)
+OPENATS(openat)
+OPENATS(openat64)
+
+/* --- the two ----------------------------------------------------------------------------------- */
+
+/* As sc-seal does it: --force --keep-archive --ship, or with --take-over; MORE rows come meanwhile. */
+static int archiver(const char *path, bool seize, size_t more)
+{
+	struct sc_seal_options seal_options = { .force = true, .target = 2048 };
+	struct sc_keep keep = { .count = 2 };
+	struct sc_archive_options o = { .arg = NULL };
+	struct sc_log *log = NULL;
+	struct sc_seal *seal = NULL;
+	struct sc_archive *archive = NULL;
+	int rc = sc_log_open(path, SC_LOG_APPEND, &log, &err);
+
+	if (rc == 0)
+		rc = sc_seal_open(log, false, &seal, &err);
+	if (rc == 0)
+		rc = seize ? sc_archive_seize(log, archive_url, NULL, &archive, &err)
+			   : sc_archive_open_log(log, archive_url, NULL, false, &archive, &err);
+	if (rc == 0)
+		rc = sc_archive_ship(archive, &o, &err);
+	if (rc == 0)
+		rc = sc_seal_run(seal, &seal_options, &err);
+	if (rc == 0)
+		rc = sc_archive_push(archive, &o, &err);
+	if (rc == 0)
+		rc = sc_archive_keep(archive, &keep, &o, &err);
+	if (rc == 0 && more)
+		rc = append_n(log, 5000, more, NULL);
+	if (rc == 0)
+		rc = sc_archive_ship(archive, &o, &err);
+	sc_archive_close(archive);
+	sc_seal_close(seal);
+	sc_log_close(log);
+	return rc;
+}
+
+static char other[500]; /* the log of the second one */
+
+static int first_archives(void)
+{
+	return archiver(log_path, false, 20);
+}
+
+static int first_archives_what_it_has(void)
+{
+	return archiver(log_path, false, 0);
+}
+
+static int second_archives(void)
+{
+	return archiver(other, false, 20);
+}
+
+static int second_seizes(void)
+{
+	return archiver(other, true, 20);
+}
+
+/* A log made anew goes on, and archives. */
+static int second_restores(void)
+{
+	struct sc_restore_options o = { .jump = 0 };
+	struct sc_restore_report report;
+	int rc = sc_log_restore(other, archive_url, &o, &report, &err);
+
+	if (rc == 0)
+		rc = grow(other, 7000, 7030, 10);
+	return rc < 0 ? rc : work_on(other, &push_ship);
+}
+
+struct side {
+	int (*run)(void);
+	pid_t pid;
+	int told, go;  /* our ends */
+	bool stopped;
+	int rc;        /* negative */
+	long points;
+	struct sc_err err;
+};
+struct word {
+	int rc;
+	long points;
+	struct sc_err err;
+};
+
+/* Runs up to its Nth point, or to its end. */
+static void start(struct side *s, long nth)
+{
+	int out[2], in[2];
+	struct pollfd p;
+	char c;
+
+	CHECK(pipe(out) == 0 && pipe(in) == 0);
+	fflush(stdout);
+	s->pid = fork();
+	CHECK(s->pid >= 0);
+	if (s->pid == 0) {
+		struct word word;
+
+		close(out[0]);
+		close(in[1]);
+		told = out[1];
+		waits = in[0];
+		point_left = nth;
+		hooked = true;
+		word.rc = s->run();
+		hooked = false;
+		word.points = point_count;
+		word.err = err;
+		c = '!';
+		if (syscall(SYS_write, told, &c, 1) != 1 ||
+		    syscall(SYS_write, told, &word, sizeof(word)) != sizeof(word))
+			_exit(1);
+		_exit(0);
+	}
+	close(out[1]);
+	close(in[0]);
+	s->told = out[0];
+	s->go = in[1];
+	p = (struct pollfd){ .fd = s->told, .events = POLLIN };
+	CHECK(poll(&p, 1, 60000) == 1 && read(s->told, &c, 1) == 1);
+	s->stopped = c == '.';
+}
+
+/* ... and from there to its end. */
+static void end(struct side *s)
+{
+	struct word word;
+	int status;
+	char c;
+
+	if (s->stopped)
+		CHECK(write(s->go, ".", 1) == 1 && read(s->told, &c, 1) == 1 && c == '!');
+	CHECK(read(s->told, &word, sizeof(word)) == sizeof(word));
+	CHECK(waitpid(s->pid, &status, 0) == s->pid && WIFEXITED(status));
+	CHECK_INT(WEXITSTATUS(status), 0);
+	close(s->told);
+	close(s->go);
+	s->rc = word.rc;
+	s->points = word.points;
+	s->err = word.err;
+}
+
+/* --- what must be then ------------------------------------------------------------------------- */
+
+static bool file_has(const char *path, const char *text)
+{
+	struct sc_bytes bytes;
+	bool has;
+
+	sc_bytes_init(&bytes, 1u << 20);
+	CHECK_OK(sc_read_file(path, &bytes, &err), &err);
+	has = memmem(bytes.data, bytes.len, text, strlen(text)) != NULL;
+	sc_bytes_done(&bytes);
+	return has;
+}
+
+static void same_file(const char *a, const char *b)
+{
+	struct sc_bytes one, two;
+
+	sc_bytes_init(&one, 1u << 20);
+	sc_bytes_init(&two, 1u << 20);
+	CHECK_OK(sc_read_file(a, &one, &err), &err);
+	CHECK_OK(sc_read_file(b, &two, &err), &err);
+	same_bytes(&one, &two);
+	sc_bytes_done(&one);
+	sc_bytes_done(&two);
+}
+
+/* It was refused, and knows by whom; or it was through before. */
+static void check_told(const struct side *s)
+{
+	if (s->rc == 0)
+		return;
+	if (s->rc != SC_E_NOAUTH)
+		FAIL("it ended with %d: %s %s: %s", s->rc, s->err.tried, s->err.object, s->err.reason);
+	CHECK(strstr(s->err.reason, " at ") || strstr(s->err.reason, " since "));
+	CHECK(s->err.next[0]);
+	/* two numbers that are the same would tell nothing */
+	if (strstr(s->err.reason, "its epoch is"))
+		CHECK(atoi(strstr(s->err.reason, "its epoch is") + 13) >
+		      atoi(strstr(s->err.reason, "this log's was") + 15));
+}
+
+/* Of the rows that log and archive both hold. */
+static uint64_t first_of_both(const char *path)
+{
+	struct sc_log_state state;
+	struct sc_log *log = NULL;
+	uint64_t first = archive_now().first_offset;
+
+	CHECK_OK(sc_log_open(path, SC_LOG_READ, &log, &err), &err);
+	CHECK_OK(sc_log_state(log, &state, &err), &err);
+	sc_log_close(log);
+	return first > state.first_offset ? first : state.first_offset;
+}
+
+/* Who has it goes on, and it holds that log, from the floor on; from it a log can be made anew. */
+static void check_holder(const char *path, const char *loser)
+{
+	struct sc_restore_options o = { .jump = 0 };
+	struct sc_restore_report report;
+	struct sc_log_proof ours, theirs;
+	char third[600], epoch[40];
+	struct sc_archive_state now;
+	struct sc_archive *archive = NULL;
+
+	/* also without another word of that one; but for rows that it had not shipped yet */
+	now = archive_now();
+	CHECK_OK(sc_archive_open(log_url, NULL, &archive, &err), &err);
+	CHECK_OK(sc_archive_verify(archive, first_of_both(path), now.next_offset, &theirs, &err),
+		 &err);
+	sc_archive_close(archive);
+	CHECK_OK(sc_log_verify(path, theirs.first, theirs.last, &ours, &err), &err);
+	if (strcmp(ours.hash, theirs.hash) != 0)
+		FAIL("the log holds %llu rows from %llu to %llu there, the archive %llu from %llu to %llu",
+		     (unsigned long long)ours.rows, (unsigned long long)ours.first,
+		     (unsigned long long)ours.last, (unsigned long long)theirs.rows,
+		     (unsigned long long)theirs.first, (unsigned long long)theirs.last);
+	/* and when both have tried again */
+	if (loser) {
+		CHECK_INT(work_on(loser, &push_ship), SC_E_NOAUTH);
+		CHECK_INT(work_on(loser, &seal_push), SC_E_NOAUTH);
+	}
+	CHECK_OK(work_on(path, &push_ship), &err);
+	same_rows(path, first_of_both(path));
+	CHECK_OK(work_on(path, &seal_push), &err);
+	same_rows(path, first_of_both(path));
+	snprintf(third, sizeof(third), "%s/log.json", path);
+	same_file(third, shelved("log.json"));
+	snprintf(epoch, sizeof(epoch), "\"epoch\":%llu,", (unsigned long long)archive_now().epoch);
+	CHECK(file_has(shelved("list.json"), epoch));
+	snprintf(third, sizeof(third), "%s/third/trades", log_dir);
+	CHECK_OK(sc_log_restore(third, archive_url, &o, &report, &err), &err);
+	same_rows(third, report.first);
+	CHECK_INT(report.first, archive_now().first_offset);
+}
+
+/* What is there when they meet: 300 rows in segments, 200 that were shipped, 100 that were not, and a
+ * log.json that is not the archive's. */
+static char kept[500];
+
+static void meet(bool archived, bool copied)
+{
+	struct sc_log *log;
+	char folder[500];
+
+	begin(4096);
+	snprintf(kept, sizeof(kept), "%s.kept", log_dir);
+	snprintf(other, sizeof(other), "%s/other/trades", log_dir);
+	CHECK_OK(grow(log_path, 1, 300, 10), &err);
+	if (archived) {
+		CHECK_OK(work_on(log_path, &seal_push), &err);
+		CHECK_OK(grow(log_path, 301, 500, 10), &err);
+		CHECK_OK(work_on(log_path, &push_ship), &err);
+	}
+	CHECK_OK(grow(log_path, archived ? 501 : 301, 600, 10), &err);
+	log = open_log(SC_LOG_APPEND);
+	CHECK_OK(sc_log_trim(log, 2, &err), &err);
+	sc_log_close(log);
+	if (copied) {
+		snprintf(folder, sizeof(folder), "%s/other", log_dir);
+		CHECK(mkdir(folder, 0777) == 0);
+		copy_tree(log_path, other);
+	}
+	copy_tree(log_dir, kept);
+}
+
+static void as_they_met(void)
+{
+	copy_tree(kept, log_dir);
+}
+
+static void part(void)
+{
+	remove_tree(kept);
+	log_done();
+}
+
+/* Every way: the first one up to a point, the second one up to a point, and both to the end, this one
+ * or that one first. */
+struct race {
+	int (*first)(void), (*second)(void);
+	bool archived, copied;
+	void (*check)(struct side *first, struct side *second);
+	long first_points, second_points; /* at least; a test that does nothing proves nothing */
+};
+
+static void run_race(const struct race *race)
+{
+	long ways = 0, refused[2] = { 0, 0 }, most[2] = { 0, 0 };
+	struct side a, b;
+
+	meet(race->archived, race->copied);
+	/* one stops before each file that it looks at or writes, and the other one does everything */
+	points = ALL;
+	for (int turn = 0; turn < 2; turn++) {
+		bool more = true;
+
+		for (long i = 1; more; i++) {
+			a = (struct side){ .run = race->first };
+			b = (struct side){ .run = race->second };
+			as_they_met();
+			start(turn ? &b : &a, i);
+			more = turn ? b.stopped : a.stopped;
+			start(turn ? &a : &b, 0);
+			end(turn ? &a : &b);
+			end(turn ? &b : &a);
+			check_told(&a);
+			check_told(&b);
+			race->check(&a, &b);
+			refused[0] += a.rc != 0;
+			refused[1] += b.rc != 0;
+			ways++;
+		}
+		most[turn] = turn ? b.points : a.points;
+	}
+	printf("# %ld and %ld points\n", most[0], most[1]);
+	CHECK(most[0] >= race->first_points && most[1] >= race->second_points);
+	/* both stop before a write */
+	points = WRITES;
+	for (long i = 1, more = true; more; i++)
+		for (long j = 1, other_more = true; other_more; j++) {
+			a = (struct side){ .run = race->first };
+			b = (struct side){ .run = race->second };
+			as_they_met();
+			start(&a, i);
+			more = a.stopped;
+			start(&b, j);
+			other_more = b.stopped;
+			if ((i ^ j) & 1) {
+				end(&a);
+				end(&b);
+			} else {
+				end(&b);
+				end(&a);
+			}
+			check_told(&a);
+			check_told(&b);
+			race->check(&a, &b);
+			refused[0] += a.rc != 0;
+			refused[1] += b.rc != 0;
+			ways++;
+		}
+	printf("# %ld ways, %ld and %ld times refused\n", ways, refused[0], refused[1]);
+	CHECK(ways > 20);
+	part();
+}
+
+/* A restore has it, whatever happens. */
+static void the_new_one_has_it(struct side *first, struct side *second)
+{
+	(void)first;
+	if (second->rc < 0)
+		FAIL("the restore ended with %d: %s", second->rc, second->err.reason);
+	check_holder(other, log_path);
+}
+
+TEST(a_restore_and_the_machine_that_was_lost)
+{
+	static const struct race race = {
+		.first = first_archives,
+		.second = second_restores,
+		.archived = true,
+		.check = the_new_one_has_it,
+		.first_points = 25,
+		.second_points = 20,
+	};
+
+	run_race(&race);
+}
+
+/* The one that says so was first: when both do, the one whose epoch it is. */
+static void one_has_it(struct side *first, struct side *second)
+{
+	bool ours = work_on(log_path, &push_ship) == 0;
+
+	CHECK(first->rc == 0 || second->rc == 0);
+	CHECK(ours ? first->rc == 0 : second->rc == 0);
+	check_holder(ours ? log_path : other, ours ? other : log_path);
+}
+
+TEST(two_copies_that_come_first)
+{
+	static const struct race race = {
+		.first = first_archives,
+		.second = second_archives,
+		.copied = true,
+		.check = one_has_it,
+		.first_points = 20,
+		.second_points = 20,
+	};
+
+	run_race(&race);
+}
+
+/* A copy that has all that is there takes it, and what the one before has on its way is the same. */
+static void the_copy_has_it(struct side *first, struct side *second)
+{
+	(void)first;
+	if (second->rc < 0)
+		FAIL("the take-over ended with %d: %s", second->rc, second->err.reason);
+	check_holder(other, log_path);
+}
+
+TEST(a_copy_that_takes_over)
+{
+	static const struct race race = {
+		.first = first_archives_what_it_has,
+		.second = second_seizes,
+		.archived = true,
+		.copied = true,
+		.check = the_copy_has_it,
+		.first_points = 25,
+		.second_points = 25,
+	};
+
+	run_race(&race);
+}
