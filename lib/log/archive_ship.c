@@ -310,7 +310,7 @@ int sc_archive_ship(struct sc_archive *archive, const struct sc_archive_options 
 	archive->shipped_next = start;
 	if (start < state.next && !archive->has_log)
 		rc = sc_archive_put_log(archive, true, err);
-	if (rc == 0)
+	if (rc >= 0)
 		rc = ship_from(archive, &state, start, options, err);
 	return sc_archive_explain(archive, rc, err);
 }

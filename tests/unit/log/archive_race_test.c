@@ -1,11 +1,11 @@
 /*
- * archive_race_test: two machines at one archive at the same time, in every order. Goal: one of them
- * has it in the end, the other one is told so by name; every row that was there, or came by the one
- * who had it, is there once; what the other one had on its way counts for nothing, be it segments,
- * blocks, log.json, list.json or the floor. Method: a process stops at the Nth file of the archive
- * that it opens, before it reads it or begins to write it; the other one does all of its work there,
- * or a part of it: each way to cut the two in halves is tried. (The lock that makes "is it still
- * that version" and "replace it" one step is taken behind such a point.)
+ * archive_race_test: two machines at one archive at the same time, in every order. Goal: one of
+ * them has it in the end, the other one is told so by name; every row that was there, or came by
+ * the one who had it, is there once; what the other one had on its way counts for nothing, be it
+ * segments, blocks, log.json, list.json or the floor. Method: a process stops at the Nth file of
+ * the archive that it opens, before it reads it or begins to write it; the other one does all of
+ * its work there, or a part of it: each way to cut the two in halves is tried. (The lock that makes
+ * "is it still that version" and "replace it" one step is taken behind such a point.)
  */
 // run: limit 400
 #include "ship_help.h"
@@ -48,38 +48,40 @@ static int open_it(int folder, const char *path, int flags, va_list args)
 	return (int)syscall(SYS_openat, folder, path, flags, mode);
 }
 
-#define OPENS(name)                                           \
-	int name(const char *path, int flags, ...)            \
-	{                                                     \
-		va_list args;                                 \
-		int fd;                                       \
-                                                              \
-		va_start(args, flags);                        \
-		fd = open_it(AT_FDCWD, path, flags, args);    \
-		va_end(args);                                 \
-		return fd;                                    \
+#define OPENS(name) \
+	int name(const char *path, int flags, ...) \
+	{ \
+		va_list args; \
+		int fd; \
+\
+		va_start(args, flags); \
+		fd = open_it(AT_FDCWD, path, flags, args); \
+		va_end(args); \
+		return fd; \
 	}
-#define OPENATS(name)                                          \
+#define OPENATS(name) \
 	int name(int folder, const char *path, int flags, ...) \
-	{                                                      \
-		va_list args;                                  \
-		int fd;                                        \
-                                                               \
-		if (!strcmp(path, shelf)) /* a listing */      \
-			point(false);                          \
-		va_start(args, flags);                         \
-		fd = open_it(folder, path, flags, args);       \
-		va_end(args);                                  \
-		return fd;                                     \
+	{ \
+		va_list args; \
+		int fd; \
+\
+		if (!strcmp(path, shelf)) /* a listing */ \
+			point(false); \
+		va_start(args, flags); \
+		fd = open_it(folder, path, flags, args); \
+		va_end(args); \
+		return fd; \
 	}
 OPENS(open)
 OPENS(open64)
 OPENATS(openat)
 OPENATS(openat64)
 
-/* --- the two ----------------------------------------------------------------------------------- */
+/* --- the two
+ * ----------------------------------------------------------------------------------- */
 
-/* As sc-seal does it: --force --keep-archive --ship, or with --take-over; MORE rows come meanwhile. */
+/* As sc-seal does it: --force --keep-archive --ship, or with --take-over; MORE rows come
+ * meanwhile. */
 static int archiver(const char *path, bool seize, size_t more)
 {
 	struct sc_seal_options seal_options = { .force = true, .target = 2048 };
@@ -150,9 +152,9 @@ static int second_restores(void)
 struct side {
 	int (*run)(void);
 	pid_t pid;
-	int told, go;  /* our ends */
+	int told, go; /* our ends */
 	bool stopped;
-	int rc;        /* negative */
+	int rc; /* negative */
 	long points;
 	struct sc_err err;
 };
@@ -220,7 +222,8 @@ static void end(struct side *s)
 	s->err = word.err;
 }
 
-/* --- what must be then ------------------------------------------------------------------------- */
+/* --- what must be then
+ * ------------------------------------------------------------------------- */
 
 static bool file_has(const char *path, const char *text)
 {
@@ -253,7 +256,8 @@ static void check_told(const struct side *s)
 	if (s->rc == 0)
 		return;
 	if (s->rc != SC_E_NOAUTH)
-		FAIL("it ended with %d: %s %s: %s", s->rc, s->err.tried, s->err.object, s->err.reason);
+		FAIL("it ended with %d: %s %s: %s", s->rc, s->err.tried, s->err.object,
+		     s->err.reason);
 	CHECK(strstr(s->err.reason, " at ") || strstr(s->err.reason, " since "));
 	CHECK(s->err.next[0]);
 	/* two numbers that are the same would tell nothing */
@@ -293,7 +297,8 @@ static void check_holder(const char *path, const char *loser)
 	sc_archive_close(archive);
 	CHECK_OK(sc_log_verify(path, theirs.first, theirs.last, &ours, &err), &err);
 	if (strcmp(ours.hash, theirs.hash) != 0)
-		FAIL("the log holds %llu rows from %llu to %llu there, the archive %llu from %llu to %llu",
+		FAIL("the log holds %llu rows from %llu to %llu there, the archive %llu from %llu "
+		     "to %llu",
 		     (unsigned long long)ours.rows, (unsigned long long)ours.first,
 		     (unsigned long long)ours.last, (unsigned long long)theirs.rows,
 		     (unsigned long long)theirs.first, (unsigned long long)theirs.last);
@@ -316,8 +321,8 @@ static void check_holder(const char *path, const char *loser)
 	CHECK_INT(report.first, archive_now().first_offset);
 }
 
-/* What is there when they meet: 300 rows in segments, 200 that were shipped, 100 that were not, and a
- * log.json that is not the archive's. */
+/* What is there when they meet: 300 rows in segments, 200 that were shipped, 100 that were not,
+ * and a log.json that is not the archive's. */
 static char kept[500];
 
 static void meet(bool archived, bool copied)
@@ -357,8 +362,8 @@ static void part(void)
 	log_done();
 }
 
-/* Every way: the first one up to a point, the second one up to a point, and both to the end, this one
- * or that one first. */
+/* Every way: the first one up to a point, the second one up to a point, and both to the end,
+ * this one or that one first. */
 struct race {
 	int (*first)(void), (*second)(void);
 	bool archived, copied;
@@ -372,7 +377,8 @@ static void run_race(const struct race *race)
 	struct side a, b;
 
 	meet(race->archived, race->copied);
-	/* one stops before each file that it looks at or writes, and the other one does everything */
+	/* one stops before each file that it looks at or writes, and the other one does
+	 * everything */
 	points = ALL;
 	for (int turn = 0; turn < 2; turn++) {
 		bool more = true;
@@ -474,7 +480,8 @@ TEST(two_copies_that_come_first)
 	run_race(&race);
 }
 
-/* A copy that has all that is there takes it, and what the one before has on its way is the same. */
+/* A copy that has all that is there takes it, and what the one before has on its way is the
+ * same. */
 static void the_copy_has_it(struct side *first, struct side *second)
 {
 	(void)first;

@@ -345,6 +345,168 @@ TEST(holes_and_damage)
 	log_done();
 }
 
+/* Rows that the log gave up before they were sealed are in what was shipped only: the log that
+ * is made anew begins above them, as the lost one did. */
+TEST(rows_that_were_given_up)
+{
+	struct sc_restore_options partial = { .partial = true };
+	struct sc_restore_report report;
+	struct sc_log *log;
+	uint64_t first;
+
+	make(300, 500);
+	log = open_log(SC_LOG_APPEND);
+	CHECK_OK(sc_log_trim(log, 501, &err), &err);
+	sc_log_close(log);
+	CHECK_OK(grow(log_path, 501, 700, 10), &err);
+	CHECK_OK(work_on(log_path, &seal_push), &err);
+	CHECK_OK(grow(log_path, 701, 720, 10), &err);
+	CHECK_OK(work_on(log_path, &ship_only), &err);
+	CHECK(objects("journal") > 1);
+	CHECK_OK(restore(fresh, &report), &err);
+	first = report.first;
+	CHECK(first > 300 && first <= 501);
+	CHECK_INT(report.last, 720);
+	CHECK(report.left > 0 && report.segments > 0);
+	remove_tree(log_path);
+	check_log(fresh, first, 720, 721 + JUMP);
+	CHECK_OK(grow(fresh, 1, 30, 10), &err);
+	CHECK_OK(work_on(fresh, &seal_push), &err);
+	same_rows(fresh, first);
+	CHECK_INT(archive_now().first_offset, 1);
+	/* when some of what was shipped is lost, that is a hole */
+	CHECK(unlink(object("journal", 0)) == 0);
+	snprintf(fresh, sizeof(fresh), "%s/newer/trades", log_dir);
+	CHECK_INT(restore(fresh, &report), SC_E_DATA);
+	CHECK(strstr(err.reason, "hole"));
+	CHECK_OK(restore_with(fresh, &partial, &report), &err);
+	CHECK_INT(report.first, first);
+	log_done();
+}
+
+/* The archive of two rows, the last one with the offset LAST. */
+static void make_high(uint64_t last)
+{
+	uint64_t offsets[2] = { last - 1, last };
+	uint32_t lens[2] = { 1, 1 };
+	struct sc_log_rows r = {
+		.text = SC_SPAN("12"), .lens = lens, .offsets = offsets, .count = 2
+	};
+	struct sc_log_commit commit;
+	struct sc_log *log;
+
+	begin(4096);
+	snprintf(fresh, sizeof(fresh), "%s/new/trades", log_dir);
+	log = open_log(SC_LOG_APPEND);
+	CHECK_OK(sc_log_append(log, &r, &commit, &err), &err);
+	sc_log_close(log);
+	CHECK_OK(work_on(log_path, &push_ship), &err);
+}
+
+/* Nothing is changed anywhere when no offset would be left. */
+TEST(the_end_of_the_offsets)
+{
+	static const uint64_t good[] = { 1ull << 62, 1ull << 63, UINT64_MAX - (1ull << 42) };
+	struct sc_restore_options o = { .jump = UINT64_MAX };
+	struct sc_restore_report report;
+	char folder[600];
+
+	for (size_t i = 0; i < 3; i++) {
+		make_high(good[i]);
+		CHECK_OK(restore(fresh, &report), &err);
+		CHECK(report.next > good[i] + JUMP);
+		CHECK(report.last == good[i]);
+		CHECK_OK(grow(fresh, 1, 10, 10), &err);
+		CHECK_OK(work_on(fresh, &seal_push), &err);
+		same_rows(fresh, 0);
+		log_done();
+	}
+	for (size_t i = 0; i < 2; i++) {
+		make_high(i ? 1ull << 62 : UINT64_MAX - 3);
+		CHECK_INT(i ? restore_with(fresh, &o, &report) : restore(fresh, &report),
+			  SC_E_REFUSED);
+		CHECK(strstr(err.reason, "offsets are left") && strstr(err.fields, "no_offsets"));
+		CHECK(strstr(err.next, i ? "smaller --jump" : "sc-catchup"));
+		snprintf(folder, sizeof(folder), "%s/new", log_dir);
+		CHECK(access(folder, F_OK) < 0);
+		CHECK_INT(archive_now().epoch, 1);
+		CHECK_OK(work_on(log_path, &seal_push), &err);
+		log_done();
+	}
+}
+
+/* What is on this disk of a restore that died is not taken for what it should be. */
+TEST(what_the_one_before_left)
+{
+	struct sc_restore_options o = { .keep_bytes = 1 }, partial = { .partial = true };
+	struct sc_restore_report report;
+	struct sc_log_proof proof;
+	char path[NAME_MAX + 720], name[720];
+	size_t segments;
+
+	/* all segments are there, and one is not what it should be; then fewer are wanted */
+	for (int i = 0; i < 2; i++) {
+		make(1000, 1100);
+		CHECK_OK(restore(fresh, &report), &err);
+		segments = report.segments;
+		CHECK(segments > 3);
+		snprintf(name, sizeof(name), "%s/log.json", fresh);
+		CHECK(unlink(name) == 0);
+		snprintf(name, sizeof(name), "%s/restore.json", fresh);
+		copy_file(shelved("epoch.json"), name);
+		snprintf(name, sizeof(name), "%s/sealed/.restore.tmp", fresh);
+		copy_file(shelved("epoch.json"), name);
+		snprintf(path, sizeof(path), "%s", object("sealed", 2));
+		snprintf(name, sizeof(name), "%s/sealed%s", fresh, strrchr(path, '/'));
+		flip(name, -60); /* in what tells the rows of it */
+		CHECK_OK(i ? restore_with(fresh, &o, &report) : restore(fresh, &report), &err);
+		CHECK(report.resumed);
+		CHECK_INT(report.segments, i ? 1 : segments);
+		check_log(fresh, report.first, 1100, 1101 + JUMP);
+		CHECK_OK(sc_log_verify(fresh, 0, 0, &proof, &err), &err);
+		CHECK_INT(proof.orphans, 0);
+		log_done();
+	}
+	/* less is whole than was when the gap was published */
+	make(1000, 1200);
+	snprintf(path, sizeof(path), "%s", object("sealed", 2));
+	snprintf(name, sizeof(name), "%s/away", log_dir);
+	CHECK(rename(path, name) == 0);
+	CHECK_INT(restore(fresh, &report), SC_E_DATA);
+	CHECK(rename(name, path) == 0);
+	CHECK(unlink(object("journal", 1)) == 0);
+	CHECK_INT(restore(fresh, &report), SC_E_DATA);
+	CHECK_OK(restore_with(fresh, &partial, &report), &err);
+	CHECK(report.last < 1200);
+	check_log(fresh, 1, report.last, 1201 + JUMP);
+	CHECK_OK(grow(fresh, 1, 10, 10), &err);
+	CHECK_OK(work_on(fresh, &push_ship), &err);
+	same_rows(fresh, 1);
+	log_done();
+}
+
+/* A folder where a restore ended and did not say so is no other archive's. */
+TEST(finished_and_not_said)
+{
+	struct sc_restore_report report;
+	char name[720];
+
+	make(300, 500);
+	CHECK_OK(restore(fresh, &report), &err);
+	snprintf(name, sizeof(name), "%s/restore.json", fresh);
+	copy_file(shelved("epoch.json"), name);
+	CHECK_INT(sc_log_restore(fresh, "file:///tmp", &(struct sc_restore_options){ .jump = 0 },
+				 &report, &err),
+		  SC_E_CANTCREAT);
+	CHECK(strstr(err.reason, "another archive"));
+	CHECK_OK(restore(fresh, &report), &err);
+	CHECK(report.resumed && report.rows == 500 && report.last == 500);
+	CHECK_INT(report.epoch, 2);
+	CHECK_STR(report.url, log_url);
+	CHECK(access(name, F_OK) < 0);
+	log_done();
+}
+
 /* Two at once: one wins, and the other is told who. */
 TEST(of_two_one_wins)
 {
