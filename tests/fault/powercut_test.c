@@ -384,6 +384,52 @@ TEST(an_archive_and_what_goes_when_it_has_it)
 	cut("archive", 0, true);
 }
 
+static void ship(const struct run *run)
+{
+	char url[700], word[64];
+	const char *argv[] = { "sc-seal", "--ship",    "--age", "none",
+			       log_path,  "--archive", url,     NULL };
+
+	snprintf(url, sizeof(url), "file://%s/archive", run_folder);
+	CHECK_INT(run_once(argv), 0);
+	snprintf(word, sizeof(word), "shipped %zu", run->lines);
+	run_mark(word);
+}
+
+/* The archive never has a row that the log may lose, and never loses one that was shipped; also
+ * while segments take the place of what was shipped, and where rows go before they are sealed. */
+TEST(rows_that_are_shipped)
+{
+	char folder[700];
+	struct run a;
+
+	record_start("ship");
+	snprintf(folder, sizeof(folder), "%s/archive", run_folder);
+	CHECK_INT(mkdir(folder, 0777), 0);
+	run_folder_made("archive");
+	create("4k");
+	start_append(&a, NULL);
+	commit(&a, 1, 3, 60);
+	ship(&a); /* the first time: it claims the archive */
+	commit(&a, 1, 1, 60);
+	ship(&a);
+	commit(&a, 1, 60, 100);
+	commit(&a, 1, 1, 60);
+	ship(&a);                /* of several journals */
+	seal(&a, "4K", 0, true); /* and now in segments */
+	commit(&a, 1, 2, 60);
+	ship(&a);
+	commit(&a, 1, 40, 100);
+	ship(&a);
+	trim("80"); /* of these no segment gets all */
+	commit(&a, 1, 2, 60);
+	seal(&a, "4K", 0, true);
+	commit(&a, 1, 1, 60);
+	ship(&a);
+	CHECK_INT(run_end(&a), 0);
+	cut("ship", 0, true);
+}
+
 /* --- a log made anew --- */
 
 static char shelf[600], lost_path[700];

@@ -134,6 +134,9 @@ void expect_load(const struct trace *trace, struct expect *e, char *text, size_t
 		else if (trace->recs[i]->kind == REC_MARK && trace->recs[i]->data_len == 6 &&
 			 !memcmp(rec_data(trace->recs[i]), "sealed", 6))
 			e->seals = true;
+		else if (trace->recs[i]->kind == REC_MARK && trace->recs[i]->data_len > 8 &&
+			 !memcmp(rec_data(trace->recs[i]), "shipped ", 8))
+			e->ships = true;
 	}
 	for (int i = 0; i < PIDS_MAX && parts[i].pid; i++)
 		sc_bytes_done(&parts[i].text);
@@ -173,6 +176,8 @@ void moment_pass(struct moment *m, const struct expect *e, const struct trace *t
 		m->schema_begun = n;
 	if (sscanf(word, "migrated %llu", &n) == 1)
 		m->schema_done = n;
+	if (sscanf(word, "shipped %llu", &n) == 1)
+		m->shipped = n;
 	if (!strcmp(word, "created"))
 		m->created = true;
 }
@@ -463,7 +468,7 @@ void proof_check(const char *path, const struct expect *e, const struct moment *
 		proof_failed(text, size, "cannot ask for the state at the end", &err);
 	sc_log_close(log);
 	if (!text[0])
-		proof_sealed(path, e, st.first_offset, st.next_offset, text, size);
+		proof_sealed(path, e, m, st.first_offset, st.next_offset, text, size);
 	if (!text[0])
 		check_reopen(path, st.next_offset, text, size);
 }

@@ -23,6 +23,7 @@ struct expect {
 	struct sc_bytes text; /* the lines themselves */
 	size_t split;         /* commits of more than one block */
 	bool seals;           /* files that the index named went */
+	bool ships;           /* a log can be made anew of the archive, whenever the machine is lost */
 	const char *archived; /* the folder of the run when it archived, into "archive" there; NULL */
 };
 /* Everything that was acknowledged in a trace; the texts are borrowed from it. */
@@ -37,6 +38,7 @@ struct moment {
 	bool created;         /* the making of the log was */
 	uint64_t schema_done; /* a migration to this version was; 0 = none */
 	uint64_t schema_begun; /* a migration to this version may have happened */
+	uint64_t shipped;     /* rows up to here were put into the archive: a ship ended */
 };
 void moment_pass(struct moment *m, const struct expect *e, const struct trace *trace, size_t when);
 

@@ -24,9 +24,10 @@ bool proof_lines(const struct expect *e, struct found *f, struct sc_span lines, 
 /*
  * The log, which holds the rows in [first, next) and one more, is sealed, compacted and archived,
  * as the next sc-seal would: it holds the same, and nothing is left over. Before that the archive
- * has what the log has not any more.
+ * has what the log has not any more, and what was shipped; none of it is new to the log. After that,
+ * where rows are shipped, the machine is lost, and the log made anew holds what the archive has.
  */
-bool proof_sealed(const char *path, const struct expect *e, uint64_t first, uint64_t next,
-		  char *text, size_t size);
+bool proof_sealed(const char *path, const struct expect *e, const struct moment *m, uint64_t first,
+		  uint64_t next, char *text, size_t size);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "log/archive.h"
 #include "log/log.h"
+#include "log/restore.h"
 #include "log/seal.h"
 #include "proof_internal.h"
 
@@ -66,9 +67,10 @@ static bool read_archive(struct sc_archive *archive, const struct expect *e, str
 	return good && (rc >= 0 || proof_failed(text, size, "cannot read the archive", &err));
 }
 
-/* Before anybody writes to it: it is whole, and holds what the log gave up. */
-static bool check_archive(const char *path, const struct expect *e, uint64_t first, uint64_t next,
-			  char *text, size_t size)
+/* Before anybody writes to it: it is whole, holds what the log gave up, and nothing that the log,
+ * which has one row of another boot behind its own, would give again. */
+static bool check_archive(const char *path, const struct expect *e, const struct moment *m,
+			  uint64_t first, uint64_t next, char *text, size_t size)
 {
 	struct found f = { 0, 0, 0 };
 	struct sc_archive *archive = NULL;
@@ -78,7 +80,7 @@ static bool check_archive(const char *path, const struct expect *e, uint64_t fir
 
 	url_of(path, true, url);
 	if (sc_archive_open(url, NULL, &archive, &err) < 0)
-		return (err.code == SC_E_NOLOG && first == 1) ||
+		return (err.code == SC_E_NOLOG && first == 1 && !m->shipped) ||
 		       proof_failed(text, size, "cannot open the archive", &err);
 	good = read_archive(archive, e, &f, text, size);
 	sc_archive_close(archive);
@@ -89,10 +91,13 @@ static bool check_archive(const char *path, const struct expect *e, uint64_t fir
 				   "the log begins at %llu, and the archive holds %llu to %llu",
 				   (unsigned long long)first, (unsigned long long)f.first,
 				   (unsigned long long)f.last);
-	if (f.last >= next)
+	if (f.last + 1 >= next)
 		return proof_wrong(text, size,
-				   "the archive holds %llu, and the log goes on at %llu",
-				   (unsigned long long)f.last, (unsigned long long)next);
+				   "the archive holds %llu, and the log went on at %llu",
+				   (unsigned long long)f.last, (unsigned long long)next - 1);
+	if (f.last < m->shipped)
+		return proof_wrong(text, size, "the archive holds %llu, and %llu was shipped",
+				   (unsigned long long)f.last, (unsigned long long)m->shipped);
 	return true;
 }
 
@@ -156,17 +161,74 @@ static bool archive_same(const char *path, const struct sc_log_proof *log, char 
 	return same(log, &proof, "the archive afterwards", text, size);
 }
 
-bool proof_sealed(const char *path, const struct expect *e, uint64_t first, uint64_t next,
-		  char *text, size_t size)
+static int ship_all(const char *path, struct sc_err *err)
+{
+	static const struct sc_archive_options ship = { .now_us = 0 };
+	struct sc_archive *archive = NULL;
+	struct sc_seal *seal = NULL;
+	struct sc_log *log = NULL;
+	char url[PATH_MAX];
+	int rc = sc_log_open(path, SC_LOG_APPEND, &log, err);
+
+	url_of(path, false, url);
+	if (rc == 0)
+		rc = sc_seal_open(log, false, &seal, err);
+	if (rc == 0)
+		rc = sc_archive_open_log(log, url, NULL, false, &archive, err);
+	if (rc == 0)
+		rc = sc_archive_push(archive, &ship, err); /* what is sealed comes first */
+	if (rc == 0)
+		rc = sc_archive_ship(archive, &ship, err);
+	sc_archive_close(archive);
+	sc_seal_close(seal);
+	sc_log_close(log);
+	return rc;
+}
+
+/* The machine is lost: a log made of its archive, elsewhere, holds what is in it. */
+static bool check_made_anew(const char *path, const struct sc_log_proof *want, char *text,
+			    size_t size)
+{
+	static const struct sc_restore_options plain = { .jump = 0 };
+	struct sc_restore_report report;
+	struct sc_log_proof proof;
+	struct sc_err err;
+	char url[PATH_MAX], anew[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	int rc;
+
+	url_of(path, false, url);
+	snprintf(anew, sizeof(anew), "%.*s/anew%s", (int)(slash - path), path, slash);
+	rc = sc_log_restore(anew, url, &plain, &report, &err);
+	if (rc == 0)
+		rc = sc_log_verify(anew, want->first, want->last, &proof, &err);
+	if (rc < 0)
+		return proof_failed(text, size, "made anew", &err);
+	if (report.next <= want->last + SC_RESTORE_JUMP)
+		return proof_wrong(text, size, "made anew it goes on at %llu behind %llu",
+				   (unsigned long long)report.next, (unsigned long long)want->last);
+	return same(want, &proof, "made anew", text, size);
+}
+
+bool proof_sealed(const char *path, const struct expect *e, const struct moment *m, uint64_t first,
+		  uint64_t next, char *text, size_t size)
 {
 	struct sc_log_proof before, after;
 	struct sc_err err;
 
 	if (e->archived &&
-	    !(moves(path, e, text, size) && check_archive(path, e, first, next, text, size)))
+	    !(moves(path, e, text, size) && check_archive(path, e, m, first, next, text, size)))
 		return false;
 	if (sc_log_verify(path, 0, 0, &before, &err) < 0)
 		return proof_failed(text, size, "verify", &err);
+	if (e->ships) {
+		if (ship_all(path, &err) < 0)
+			return proof_failed(text, size, "cannot ship it afterwards", &err);
+		if (!archive_same(path, &before, text, size))
+			return false;
+		if (before.rows & 1) /* of shipped rows now, or of segments in the end */
+			return check_made_anew(path, &before, text, size);
+	}
 	if (seal_all(path, e, &err) < 0)
 		return proof_failed(text, size, "cannot seal it afterwards", &err);
 	if (sc_log_verify(path, 0, 0, &after, &err) < 0)
@@ -176,5 +238,6 @@ bool proof_sealed(const char *path, const struct expect *e, uint64_t first, uint
 	if (after.orphans)
 		return proof_wrong(text, size, "%llu files are left over when it was sealed",
 				   (unsigned long long)after.orphans);
-	return !e->archived || archive_same(path, &after, text, size);
+	return !e->archived || (archive_same(path, &after, text, size) &&
+				(!e->ships || check_made_anew(path, &after, text, size)));
 }
