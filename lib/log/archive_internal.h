@@ -88,6 +88,7 @@ struct sc_archive {
 	struct sc_log *log;       /* NULL: it is only read */
 	bool dry;
 	bool restoring;           /* LOG is none yet */
+	bool lost;                /* another machine has it by now */
 	bool listed_anew;         /* list.json is not what ITEMS is */
 	struct sc_archive_record record;
 	/* shipping */

@@ -60,6 +60,23 @@ static int check_log(struct sc_archive *archive, const struct sc_bytes *ours, bo
 	return rc;
 }
 
+/* Who took the archive over writes another log.json than the one before, also where the log says
+ * the same: what that one still has on its way is then refused. */
+static int add_epoch(const struct sc_archive *archive, struct sc_bytes *text)
+{
+	size_t end = text->len;
+
+	if (archive->record.epoch <= 1)
+		return 0;
+	while (end && text->data[end - 1] != '}')
+		end--;
+	if (!end)
+		return 0; /* no log.json of ours */
+	text->len = end - 1;
+	return sc_bytes_putf(text, ",\n\"epoch\":%llu}\n",
+			     (unsigned long long)archive->record.epoch);
+}
+
 /* Once: SC_E_BUSY when somebody replaced it between our look and our write. */
 static int put_log_once(struct sc_archive *archive, const struct sc_bytes *ours, bool write,
 			struct sc_err *err)
@@ -86,6 +103,8 @@ int sc_archive_put_log(struct sc_archive *archive, bool write, struct sc_err *er
 	sc_log_file(archive->log, path, SC_ARCHIVE_LOG);
 	sc_bytes_init(&ours, SC_ARCHIVE_JSON_MAX);
 	rc = sc_read_file(path, &ours, err);
+	if (rc == 0 && add_epoch(archive, &ours) < 0)
+		rc = sc_err_nomem(err, TRIED);
 	if (rc == 0)
 		rc = put_log_once(archive, &ours, write, err);
 	/* who replaced it took the archive over, as a rule: then the question before the next try
@@ -285,6 +304,8 @@ bool sc_archive_holds(const struct sc_archive *archive, const struct sc_sealed *
 	const struct sc_archive_item *same = listed(archive, segment);
 	uint64_t at = segment->first, floor = archive->epoch.floor;
 
+	if (archive->lost)
+		return false; /* what came there last may count for nothing */
 	if (segment->last < floor)
 		return true; /* it had them, and gave them up */
 	if (at < floor)

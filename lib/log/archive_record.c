@@ -235,8 +235,10 @@ int sc_archive_fence(struct sc_archive *archive, struct sc_err *err)
 		sc_err_next(err, "give another URL");
 		return SC_E_CONFIG;
 	}
-	if (now.epoch != archive->record.epoch || strcmp(now.owner, archive->record.owner) != 0)
+	if (now.epoch != archive->record.epoch || strcmp(now.owner, archive->record.owner) != 0) {
+		archive->lost = true;
 		return sc_archive_taken_over(archive, &now, err);
+	}
 	archive->epoch = now;
 	return 0;
 }

@@ -6,8 +6,8 @@
  * last row's. What is there is told by the names alone, so a ship that died is taken up without any
  * record. Nothing is shipped beyond rows that the archive has neither so nor in a segment.
  *
- * Before something is removed the epoch is asked for again: so what takes its place was put there
- * while the archive was ours, and whoever takes over sees it.
+ * Behind each object the epoch is asked for again, before it is told of and before anything is
+ * removed: so it was put there while the archive was ours, and whoever takes over sees it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -190,13 +190,12 @@ static int next_piece(struct sc_archive *archive, const struct sc_state *state, 
 	return rc;
 }
 
-/* Those that the new one holds go, now that it is there. */
+/* Those that the new one holds go, now that it is there and the archive is still ours. */
 static int remove_covered(struct sc_archive *archive, const struct sc_archive_item *item,
 			  struct sc_err *err)
 {
 	const struct sc_archive_items *ships = &archive->ships;
 	char key[SC_ARCHIVE_KEY];
-	bool asked = false;
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < ships->count; i++) {
@@ -205,12 +204,8 @@ static int remove_covered(struct sc_archive *archive, const struct sc_archive_it
 		if (old->first < item->first || old->last > item->last ||
 		    (old->first == item->first && old->last == item->last))
 			continue;
-		if (!asked)
-			rc = sc_archive_fence(archive, err);
-		asked = true;
 		sc_archive_ship_key(archive, old->first, old->last, key);
-		if (rc == 0)
-			rc = sc_store_delete(archive->store, key, err);
+		rc = sc_store_delete(archive->store, key, err);
 	}
 	return rc;
 }
@@ -235,6 +230,9 @@ static int put_piece(struct sc_archive *archive, const struct piece *piece,
 	if (rc == SC_E_BUSY) /* a ship that died left it, or it is no work of ours */
 		rc = sc_archive_compare(archive, fd, piece->from, item.bytes, path, key, err);
 	sc_close(&fd);
+	/* still ours: whoever takes it over from now on sees what we put there */
+	if (rc == 0)
+		rc = sc_archive_fence(archive, err);
 	if (rc == 0)
 		rc = remove_covered(archive, &item, err);
 	if (rc == 0)

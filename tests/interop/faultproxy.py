@@ -14,6 +14,7 @@ SIGNED lists the signed headers when the AWS signature (version 4) is right for 
     reset                    resets the connection when it has read the head
     lost                     the server does it, and the answer is lost
     hang                     never answers
+    hold FILE                as it is, when FILE is there
     slow SECONDS             a byte of the answer at a time, SECONDS apart
     cut                      half of the answer's body, then the end
     say TEXT                 status 200 with that body
@@ -131,6 +132,8 @@ async def handle(options, reader, writer):
     if action == "hang":
         await reader.read(-1)
         return
+    while action == "hold" and not os.path.exists(argument):
+        await asyncio.sleep(0.01)
     if action == "spoil":
         body = other(body)
     if action == "strip":

@@ -117,6 +117,8 @@ static int archiver(const char *path, bool seize, size_t more)
 
 static char other[500]; /* the log of the second one */
 
+static char first_path[500];
+
 static int first_archives(void)
 {
 	return archiver(log_path, false, 20);
@@ -138,15 +140,25 @@ static int second_seizes(void)
 }
 
 /* A log made anew goes on, and archives. */
-static int second_restores(void)
+static int made_anew(const char *path)
 {
 	struct sc_restore_options o = { .jump = 0 };
 	struct sc_restore_report report;
-	int rc = sc_log_restore(other, archive_url, &o, &report, &err);
+	int rc = sc_log_restore(path, archive_url, &o, &report, &err);
 
 	if (rc == 0)
-		rc = grow(other, 7000, 7030, 10);
-	return rc < 0 ? rc : work_on(other, &push_ship);
+		rc = grow(path, 7000, 7030, 10);
+	return rc < 0 ? rc : work_on(path, &push_ship);
+}
+
+static int first_restores(void)
+{
+	return made_anew(first_path);
+}
+
+static int second_restores(void)
+{
+	return made_anew(other);
 }
 
 struct side {
@@ -237,19 +249,6 @@ static bool file_has(const char *path, const char *text)
 	return has;
 }
 
-static void same_file(const char *a, const char *b)
-{
-	struct sc_bytes one, two;
-
-	sc_bytes_init(&one, 1u << 20);
-	sc_bytes_init(&two, 1u << 20);
-	CHECK_OK(sc_read_file(a, &one, &err), &err);
-	CHECK_OK(sc_read_file(b, &two, &err), &err);
-	same_bytes(&one, &two);
-	sc_bytes_done(&one);
-	sc_bytes_done(&two);
-}
-
 /* It was refused, and knows by whom; or it was through before. */
 static void check_told(const struct side *s)
 {
@@ -266,6 +265,24 @@ static void check_told(const struct side *s)
 		      atoi(strstr(s->err.reason, "this log's was") + 15));
 }
 
+/* Is the archive that log's? By its owner, without a word to the archive. */
+static bool has_it(const char *path)
+{
+	/* (a restore that is no log yet has it, too) */
+	char owner[60], file[600];
+	struct sc_bytes epoch;
+	const char *at;
+
+	sc_bytes_init(&epoch, 1u << 20);
+	CHECK_OK(sc_read_file(shelved("epoch.json"), &epoch, &err), &err);
+	at = memmem(epoch.data, epoch.len, "\"owner\":", 8);
+	CHECK(at && epoch.data + epoch.len - at > 46);
+	snprintf(owner, sizeof(owner), "%.46s", at);
+	sc_bytes_done(&epoch);
+	snprintf(file, sizeof(file), "%s/archive.json", path);
+	return access(file, F_OK) == 0 && file_has(file, owner);
+}
+
 /* Of the rows that log and archive both hold. */
 static uint64_t first_of_both(const char *path)
 {
@@ -279,17 +296,39 @@ static uint64_t first_of_both(const char *path)
 	return first > state.first_offset ? first : state.first_offset;
 }
 
+/* log.json and list.json are that log's. */
+static void check_words(const char *path)
+{
+	char file[600], epoch[40];
+	struct sc_bytes ours, theirs;
+	size_t len;
+
+	snprintf(file, sizeof(file), "%s/log.json", path);
+	sc_bytes_init(&ours, 1u << 20);
+	sc_bytes_init(&theirs, 1u << 20);
+	CHECK_OK(sc_read_file(file, &ours, &err), &err);
+	CHECK_OK(sc_read_file(shelved("log.json"), &theirs, &err), &err);
+	len = ours.len - 2; /* "}\n": there the epoch comes */
+	CHECK(theirs.len >= ours.len && memcmp(ours.data, theirs.data, len) == 0);
+	sc_bytes_done(&ours);
+	sc_bytes_done(&theirs);
+	snprintf(epoch, sizeof(epoch), "\"epoch\":%llu,", (unsigned long long)archive_now().epoch);
+	CHECK(file_has(shelved("list.json"), epoch));
+}
+
 /* Who has it goes on, and it holds that log, from the floor on; from it a log can be made anew. */
 static void check_holder(const char *path, const char *loser)
 {
 	struct sc_restore_options o = { .jump = 0 };
 	struct sc_restore_report report;
 	struct sc_log_proof ours, theirs;
-	char third[600], epoch[40];
+	char third[600];
 	struct sc_archive_state now;
 	struct sc_archive *archive = NULL;
 
 	/* also without another word of that one; but for rows that it had not shipped yet */
+	CHECK(has_it(path));
+	check_words(path);
 	now = archive_now();
 	CHECK_OK(sc_archive_open(log_url, NULL, &archive, &err), &err);
 	CHECK_OK(sc_archive_verify(archive, first_of_both(path), now.next_offset, &theirs, &err),
@@ -311,10 +350,7 @@ static void check_holder(const char *path, const char *loser)
 	same_rows(path, first_of_both(path));
 	CHECK_OK(work_on(path, &seal_push), &err);
 	same_rows(path, first_of_both(path));
-	snprintf(third, sizeof(third), "%s/log.json", path);
-	same_file(third, shelved("log.json"));
-	snprintf(epoch, sizeof(epoch), "\"epoch\":%llu,", (unsigned long long)archive_now().epoch);
-	CHECK(file_has(shelved("list.json"), epoch));
+	check_words(path);
 	snprintf(third, sizeof(third), "%s/third/trades", log_dir);
 	CHECK_OK(sc_log_restore(third, archive_url, &o, &report, &err), &err);
 	same_rows(third, report.first);
@@ -332,6 +368,8 @@ static void meet(bool archived, bool copied)
 
 	begin(4096);
 	snprintf(kept, sizeof(kept), "%s.kept", log_dir);
+	snprintf(first_path, sizeof(first_path), "%s%s", log_dir,
+		 copied ? "/trades" : "/first/trades");
 	snprintf(other, sizeof(other), "%s/other/trades", log_dir);
 	CHECK_OK(grow(log_path, 1, 300, 10), &err);
 	if (archived) {
@@ -459,11 +497,15 @@ TEST(a_restore_and_the_machine_that_was_lost)
 /* The one that says so was first: when both do, the one whose epoch it is. */
 static void one_has_it(struct side *first, struct side *second)
 {
-	bool ours = work_on(log_path, &push_ship) == 0;
+	bool ours = has_it(first_path);
+	char *loser = ours ? other : first_path, file[600];
 
 	CHECK(first->rc == 0 || second->rc == 0);
 	CHECK(ours ? first->rc == 0 : second->rc == 0);
-	check_holder(ours ? log_path : other, ours ? other : log_path);
+	snprintf(file, sizeof(file), "%s/log.json", loser);
+	if (access(file, F_OK) < 0) /* one that is no log, and will not be */
+		loser = NULL;
+	check_holder(ours ? first_path : other, loser);
 }
 
 TEST(two_copies_that_come_first)
@@ -500,6 +542,20 @@ TEST(a_copy_that_takes_over)
 		.check = the_copy_has_it,
 		.first_points = 25,
 		.second_points = 25,
+	};
+
+	run_race(&race);
+}
+
+TEST(two_restores)
+{
+	static const struct race race = {
+		.first = first_restores,
+		.second = second_restores,
+		.archived = true,
+		.check = one_has_it,
+		.first_points = 20,
+		.second_points = 20,
 	};
 
 	run_race(&race);

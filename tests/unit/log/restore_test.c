@@ -271,6 +271,12 @@ TEST(late_objects_count_for_nothing)
 	log_done();
 }
 
+static int note_segment(void *arg, const struct sc_sealed *segment)
+{
+	*(struct sc_sealed *)arg = *segment;
+	return 0;
+}
+
 /* list.json and the floor, written by a machine that asked before and writes afterwards. */
 TEST(late_writes_are_refused)
 {
@@ -279,6 +285,7 @@ TEST(late_writes_are_refused)
 	struct sc_seal *seal = NULL;
 	struct sc_archive *archive = NULL;
 	struct sc_archive_epoch old;
+	struct sc_sealed segment;
 	struct sc_keep keep = { .count = 1 };
 	struct sc_archive_options o = { .arg = NULL };
 
@@ -287,6 +294,8 @@ TEST(late_writes_are_refused)
 	CHECK_OK(sc_seal_open(log, false, &seal, &err), &err);
 	CHECK_OK(sc_archive_open_log(log, archive_url, NULL, false, &archive, &err), &err);
 	old = archive->epoch;
+	CHECK_OK(sc_log_segments(log, note_segment, &segment, &err), &err);
+	CHECK(sc_archive_holds(archive, &segment));
 	CHECK_OK(restore(fresh, &report), &err);
 	CHECK_INT(sc_archive_keep(archive, &keep, &o, &err), SC_E_NOAUTH);
 	/* as if it had asked just before */
@@ -298,6 +307,7 @@ TEST(late_writes_are_refused)
 	CHECK_INT(sc_archive_ship(archive, &o, &err), 0); /* nothing new */
 	CHECK_OK(append_n(log, 701, 1, NULL), &err);
 	CHECK_INT(sc_archive_ship(archive, &o, &err), SC_E_NOAUTH);
+	CHECK(!sc_archive_holds(archive, &segment)); /* nothing may go from here any more */
 	sc_archive_close(archive);
 	sc_seal_close(seal);
 	sc_log_close(log);
