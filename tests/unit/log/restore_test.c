@@ -445,6 +445,22 @@ TEST(the_end_of_the_offsets)
 	}
 }
 
+static size_t files_in(const char *path, const char *folder)
+{
+	char name[720];
+	struct dirent *entry;
+	size_t count = 0;
+	DIR *dir;
+
+	snprintf(name, sizeof(name), "%s/%s", path, folder);
+	dir = opendir(name);
+	CHECK(dir != NULL);
+	while ((entry = readdir(dir)))
+		count += strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
+	closedir(dir);
+	return count;
+}
+
 /* What is on this disk of a restore that died is not taken for what it should be. */
 TEST(what_the_one_before_left)
 {
@@ -475,6 +491,7 @@ TEST(what_the_one_before_left)
 		check_log(fresh, report.first, 1100, 1101 + JUMP);
 		CHECK_OK(sc_log_verify(fresh, 0, 0, &proof, &err), &err);
 		CHECK_INT(proof.orphans, 0);
+		CHECK_INT(files_in(fresh, "sealed"), report.segments);
 		log_done();
 	}
 	/* less is whole than was when the gap was published */
