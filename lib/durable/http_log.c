@@ -342,8 +342,7 @@ void sc_ds_logs_turn(struct sc_ds_logs *logs, const struct pollfd *polls)
 	for (size_t i = 0; i < logs->count; i++) {
 		if (any && !polls[i].revents && polls[i].fd >= 0)
 			continue; /* nobody's time is up: one of the others has grown */
-		if (polls[i].revents)
-			sc_follow_clear(logs->logs[i].follow);
+		sc_follow_clear(logs->logs[i].follow);
 		wake_all(logs, &logs->logs[i]);
 	}
 }

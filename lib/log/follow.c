@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -26,7 +27,10 @@ struct sc_follow {
 	struct sc_log *log;
 	int fd;
 	int state_watch;
-	uint64_t seen; /* commits */
+	dev_t device; /* of the folder that is watched */
+	ino_t inode;
+	uint64_t seen,
+		seen_next; /* commits, and the next offset: of another copy one may be the same */
 };
 
 static void watch_state(struct sc_follow *f)
@@ -35,6 +39,26 @@ static void watch_state(struct sc_follow *f)
 
 	sc_log_file(f->log, path, SC_STATE_FILE);
 	f->state_watch = inotify_add_watch(f->fd, path, IN_MODIFY | IN_DELETE_SELF | IN_MOVE_SELF);
+}
+
+/* The folder that the log has now. False: there are no watches. */
+static bool watch_folder(struct sc_follow *f)
+{
+	struct stat st;
+
+	if (fstat(f->log->dir_fd, &st) == 0) {
+		f->device = st.st_dev;
+		f->inode = st.st_ino;
+	}
+	return inotify_add_watch(f->fd, f->log->path, IN_CREATE | IN_MOVED_TO | IN_ONLYDIR) >= 0;
+}
+
+/* Another log came to its path, and was opened since. */
+static bool has_moved(const struct sc_follow *f)
+{
+	struct stat st;
+
+	return fstat(f->log->dir_fd, &st) == 0 && (st.st_dev != f->device || st.st_ino != f->inode);
 }
 
 int sc_follow_open(struct sc_log *log, struct sc_follow **ret_follow, struct sc_err *err)
@@ -48,7 +72,7 @@ int sc_follow_open(struct sc_log *log, struct sc_follow **ret_follow, struct sc_
 	f->log = log;
 	f->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	if (f->fd >= 0) {
-		if (inotify_add_watch(f->fd, log->path, IN_CREATE | IN_MOVED_TO | IN_ONLYDIR) < 0)
+		if (!watch_folder(f))
 			sc_close(&f->fd); /* out of watches: by time, then */
 		else
 			watch_state(f);
@@ -59,6 +83,7 @@ int sc_follow_open(struct sc_log *log, struct sc_follow **ret_follow, struct sc_
 		return rc;
 	}
 	f->seen = state.commit;
+	f->seen_next = state.next;
 	*ret_follow = f;
 	return 0;
 }
@@ -99,6 +124,10 @@ void sc_follow_clear(struct sc_follow *f)
 				again = true;
 			at += sizeof(*event) + event->len;
 		}
+	if (has_moved(f)) {
+		watch_folder(f); /* what it tells of the old one does no harm */
+		again = true;
+	}
 	if (again)
 		watch_state(f);
 }
@@ -109,9 +138,10 @@ static int grown(struct sc_follow *f, struct sc_err *err)
 	struct sc_state state;
 	int rc = sc_index_now(f->log, &state, err);
 
-	if (rc < 0 || state.commit == f->seen)
+	if (rc < 0 || (state.commit == f->seen && state.next == f->seen_next))
 		return rc;
 	f->seen = state.commit;
+	f->seen_next = state.next;
 	return 1;
 }
 

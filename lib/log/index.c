@@ -528,6 +528,15 @@ static int locked_state(struct sc_log *log, struct sc_state *ret_state, struct s
 	return rc;
 }
 
+static int open_again(struct sc_log *log, struct sc_err *err)
+{
+	int rc = sc_log_find_folder(log, err);
+
+	if (rc == 0)
+		rc = sc_settings_refresh(log, err);
+	return rc < 0 ? rc : sc_index_open(log, err);
+}
+
 int sc_index_now(struct sc_log *log, struct sc_state *ret_state, struct sc_err *err)
 {
 	struct record r;
@@ -539,7 +548,7 @@ int sc_index_now(struct sc_log *log, struct sc_state *ret_state, struct sc_err *
 
 	for (int i = 0; i < 3; i++) {
 		if (log->state_fd >= 0 && fstat(log->state_fd, &st) == 0 && st.st_nlink > 0 &&
-		    read_record(log->state_fd, &r) && boot_is_ours(log, &r)) {
+		    !sc_log_moved(log) && read_record(log->state_fd, &r) && boot_is_ours(log, &r)) {
 			*ret_state = r.state;
 			return 0;
 		}
@@ -552,9 +561,7 @@ int sc_index_now(struct sc_log *log, struct sc_state *ret_state, struct sc_err *
 			return 0;
 		}
 		sc_index_close(log);
-		rc = sc_settings_refresh(log, err);
-		if (rc == 0)
-			rc = sc_index_open(log, err);
+		rc = open_again(log, err);
 		if (rc < 0)
 			return rc;
 	}
@@ -585,9 +592,7 @@ int sc_index_begin(struct sc_log *log, struct sc_kv_txn **ret_txn, struct sc_sta
 
 	for (int i = 0; i < 3; i++) {
 		if (!log->kv) {
-			rc = sc_settings_refresh(log, err);
-			if (rc == 0)
-				rc = sc_index_open(log, err);
+			rc = open_again(log, err);
 			if (rc < 0)
 				return rc;
 		}
@@ -600,8 +605,10 @@ int sc_index_begin(struct sc_log *log, struct sc_kv_txn **ret_txn, struct sc_sta
 			return rc;
 		}
 		rc = kv_state(txn, &state, err);
-		if (rc == 0 && still_ours(log, &state)) {
+		if (rc == 0 && still_ours(log, &state) && !sc_log_moved(log)) {
 			rc = sc_settings_check(log, err);
+			if (rc == SC_E_NOLOG)
+				sc_log_find_folder(log, err); /* may know why */
 			if (rc < 0) {
 				sc_index_abort(log, &txn);
 				return rc;

@@ -14,6 +14,8 @@
 #include "log/log_internal.h"
 #include "store/store.h"
 
+#define LOOK_US 1000000
+
 #define PATH_ROOM 80 /* what is put behind a log's path */
 #define OUT_MAX (512u << 20)
 
@@ -287,6 +289,49 @@ static int open_folder(struct sc_log *log, struct sc_err *err)
 	if (code == SC_E_NOAUTH)
 		sc_err_next(err, "the folder needs the rights to read and enter for this user");
 	return code;
+}
+
+/* PATH is another folder than ours. */
+static bool is_another(const struct sc_log *log)
+{
+	struct stat ours, there;
+
+	return fstat(log->dir_fd, &ours) < 0 ||
+	       (stat(log->path, &there) == 0 &&
+		(ours.st_dev != there.st_dev || ours.st_ino != there.st_ino));
+}
+
+bool sc_log_moved(struct sc_log *log)
+{
+	int64_t now_us = sc_mono_us();
+	char path[PATH_MAX];
+
+	if (now_us - log->looked_us < LOOK_US)
+		return false;
+	log->looked_us = now_us;
+	sc_log_file(log, path, "log.json");
+	return is_another(log) && access(path, F_OK) == 0;
+}
+
+int sc_log_find_folder(struct sc_log *log, struct sc_err *err)
+{
+	int old = log->dir_fd, rc;
+
+	if (access(log->path, F_OK) < 0 && errno == ENOENT) {
+		sc_err_set(err, SC_E_NOLOG, "cannot go on with", "its folder is gone");
+		sc_log_err(log, err);
+		sc_err_next(err, "start again when it is there; if it is lost, sc-log "
+				 "restore makes it anew of its archive");
+		return SC_E_NOLOG;
+	}
+	if (!is_another(log))
+		return 0;
+	rc = open_folder(log, err);
+	if (rc < 0)
+		log->dir_fd = old;
+	else
+		sc_close(&old);
+	return rc;
 }
 
 /* The caller's view of the schema becomes that of the settings. */

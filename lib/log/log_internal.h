@@ -121,6 +121,7 @@ struct sc_log {
 	enum sc_log_mode mode;
 	bool tolerant;            /* go on although rows are missing: trim and reindex, by hand */
 	int dir_fd;               /* for flock */
+	int64_t looked_us;        /* when it was last compared with what is at PATH */
 	char boot[SC_UUID_TEXT];
 	struct sc_settings settings;
 	int settings_fd;          /* the log.json that was read: as long as it is open, no other file has its inode */
@@ -151,6 +152,10 @@ void sc_log_done(struct sc_log *log);
 /* SC_E_NOLOG when there is one, with the way to go on. 0: there is none. */
 int sc_log_check_restore(const char *path, struct sc_err *err);
 int sc_log_file(const struct sc_log *log, char ret_path[PATH_MAX], const char *name);
+/* Was the log's folder moved away, and is another log at its path? Looks once a second. */
+bool sc_log_moved(struct sc_log *log);
+/* The log's folder is the one at its path. SC_E_NOLOG: there is none any more. */
+int sc_log_find_folder(struct sc_log *log, struct sc_err *err);
 /* sc_err_on for this log, after sc_err_set. */
 int sc_log_err(const struct sc_log *log, struct sc_err *err);
 struct sc_span sc_u64_key(const uint64_t *key);

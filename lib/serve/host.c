@@ -125,10 +125,12 @@ static void on_timer(void *arg)
 
 	if (host->app->ending)
 		return;
-	if (host->log)
+	if (host->log) {
+		sc_follow_clear(host->follow); /* its watches may have to be set anew */
 		pump(host);
-	else
+	} else {
 		sc_input_due(host);
+	}
 }
 
 static void on_change(void *arg, int events)

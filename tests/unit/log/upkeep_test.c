@@ -293,6 +293,77 @@ static int read_as_nobody(uint64_t to, bool refuse_append)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+static void move(const char *from, const char *to)
+{
+	CHECK(rename(from, to) == 0);
+}
+
+/* The log's folder is moved away, and another copy of it, as a restore makes one, comes to its path:
+ * whoever reads, follows or appends goes on there. Another log, or none, is told. */
+TEST(another_copy_comes_to_its_path)
+{
+	static const uint64_t beyond[] = { 1000, 1001 };
+	uint32_t lens[] = { 1, 1 };
+	struct sc_log_rows jumped = {
+		.text = SC_SPAN("12"), .lens = lens, .offsets = beyond, .count = 2
+	};
+	struct sc_log_settings plain = { .journal_bytes = 0 };
+	struct sc_log *log = filled(4096, 30), *other, *seen = open_log(SC_LOG_READ);
+	struct sc_follow *follow = NULL;
+	struct sc_reader *reader = NULL;
+	struct sc_log_commit commit;
+	char away[300], copy[300], command[900];
+	struct sc_run run;
+
+	snprintf(away, sizeof(away), "%s/away", log_dir);
+	snprintf(copy, sizeof(copy), "%s/copy", log_dir);
+	snprintf(command, sizeof(command), "cp -a '%s' '%s'", log_path, copy);
+	CHECK(system(command) == 0);
+	CHECK_OK(append_n(log, 31, 10, NULL), &err);
+	CHECK_OK(sc_follow_open(seen, &follow, &err), &err);
+	CHECK_OK(sc_reader_open(seen, 0, &reader, &err), &err);
+	while (sc_reader_next(reader, 0, &run, &err) == 1)
+		;
+	CHECK_INT(sc_reader_offset(reader), 41);
+	/* moved only: who reads it has it still, and nothing is appended that nobody would find */
+	move(log_path, away);
+	log->looked_us = seen->looked_us = 0;
+	CHECK_INT(sc_reader_next(reader, 0, &run, &err), 0);
+	CHECK_INT(append_n(log, 41, 1, NULL), SC_E_NOLOG);
+	CHECK(strstr(err.reason, "its folder is gone"));
+	move(copy, log_path);
+	other = open_log(SC_LOG_APPEND);
+	CHECK_OK(sc_log_append(other, &jumped, &commit, &err), &err);
+	/* nobody says so: it is seen within a second or so */
+	while (sc_follow_wait(follow, -1, 10000, &err) == 0)
+		;
+	sc_follow_clear(follow);
+	CHECK_INT(sc_reader_next(reader, 0, &run, &err), 1);
+	CHECK_INT(run.first, 1000);
+	CHECK_INT(run.last, 1001);
+	log->looked_us = 0;
+	CHECK_OK(append_n(log, 1, 1, &commit), &err);
+	CHECK_INT(commit.first, 1002);
+	CHECK_INT(sc_follow_wait(follow, -1, 10000, &err), 1);
+	CHECK_INT(sc_reader_next(reader, 0, &run, &err), 1);
+	CHECK_INT(run.first, 1002);
+	sc_log_close(other);
+	/* none any more; and another one */
+	remove_tree(log_path);
+	CHECK_INT(sc_reader_next(reader, 0, &run, &err), SC_E_NOLOG);
+	CHECK(strstr(err.reason, "its folder is gone"));
+	CHECK_INT(append_n(log, 1, 1, NULL), SC_E_NOLOG);
+	CHECK_OK(sc_log_create(log_path, &plain, &err), &err);
+	CHECK_INT(sc_reader_next(reader, 0, &run, &err), SC_E_NOLOG);
+	CHECK(strstr(err.reason, "another log was made"));
+	CHECK_INT(append_n(log, 1, 1, NULL), SC_E_NOLOG);
+	sc_reader_close(reader);
+	sc_follow_close(follow);
+	sc_log_close(seen);
+	sc_log_close(log);
+	log_done();
+}
+
 TEST(read_only_user)
 {
 	struct sc_log *log;
