@@ -5,6 +5,7 @@ Goal    every acknowledged row is exactly once in journals, segments and archive
 Method  two logs, written in bursts by three appenders each (one with --source). One keeps all its rows, the other a few, and so does its
         archive (S3 where tests/interop is set up). sc-seal runs without a pause, with all its options in turn; followers, readers and
         catch-ups of log and archive, verifications, a server with sc-sub and plain subscribers; kill -9 of any of them at random.
+        Then a log that is lost and made anew under its readers (soak_lost.py).
         SC_SOAK_S (15) seconds, SC_SOAK_RATE (2000) rows a second and appender, SC_SEED.
 """
 
@@ -20,6 +21,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 from lab import BUILD, ROOT, Lab, Wrong, check, good, has, read_ready, run, sanitized, until, whole_lines  # noqa: E402
 from soak_parts import (Appender, ArchiveReader, CatchUp, Cursor, Migrator, Peer, Prover, Reader, Rival, Sealer,  # noqa: E402
                         Truth, Words, Worker, row, schema)
+from soak_lost import run_loss  # noqa: E402
 
 lab = Lab()
 SECONDS = float(os.environ.get("SC_SOAK_S", "15"))
@@ -443,6 +445,11 @@ def sealed_and_moved_under_everybody(folder):
         raise Wrong(f"seed {SEED}, after {time.monotonic() - began:.1f} s: {e}; {soak.where()}") from e
     finally:
         soak.end()
+
+
+@lab.test
+def lost_and_made_anew_under_readers(folder):
+    run_loss(folder, random.Random(SEED), SECONDS / 5)
 
 
 if __name__ == "__main__":
