@@ -180,6 +180,10 @@ int sc_archive_record_write(struct sc_archive *archive, struct sc_err *err)
 	bad |= sc_bytes_puts(&text, "]}\n");
 	rc = bad ? sc_err_nomem(err, TRIED)
 		 : sc_replace_file(path, text.data, text.len, 0666, true, err);
+	if (rc < 0 && !bad && err && (err->errnum == ENOSPC || err->errnum == EDQUOT))
+		sc_err_next(err,
+			    "make a little room there, 4 KiB will do: the log has to note whose "
+			    "the archive is before it can write there");
 	sc_bytes_done(&text);
 	return rc;
 }

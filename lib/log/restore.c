@@ -567,6 +567,11 @@ int sc_log_restore(const char *path, const char *url, const struct sc_restore_op
 
 	memset(ret_report, 0, sizeof(*ret_report));
 	sc_bytes_init(&r.checkpoint, SC_BLOCK_EXT_MAX);
+	if (rc == 0 && strncasecmp(url, "http", 4) == 0) {
+		rc = sc_err_set(err, SC_E_USAGE, TRIED,
+				"who restores takes the archive over, and https is only read from");
+		sc_err_next(err, "give its s3:// or file:// URL; sc-catchup reads it as it is");
+	}
 	if (rc == 0)
 		rc = sc_archive_begin(&r.archive, &r.log, url, options->settings, err);
 	if (rc == 0)

@@ -81,8 +81,8 @@ static int finish_journal(struct build *b)
 
 	if (b->fd < 0)
 		return 0;
-	if (sc_sys_fsync(b->fd) == 0)
-		return sc_close(&b->fd) < 0 ? SC_E_IO : 0;
+	if (sc_sys_fsync(b->fd) == 0 && sc_close(&b->fd) == 0)
+		return 0;
 	rc = sc_err_sys(b->err, SC_E_IO, errno, "cannot sync");
 	sc_journal_path(&b->r->log, b->s->journal, path);
 	sc_err_on(b->err, "journal", path);

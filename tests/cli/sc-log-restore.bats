@@ -320,6 +320,29 @@ shipped() { find shelf -name '*.blocks' | wc -l; }
 	umount small
 }
 
+@test "--ship from a full disk: a little room the first time, as it says, then none" {
+	[[ $(id -u) == 0 ]] || skip "needs root for a small file system"
+	mkdir small
+	mount -t tmpfs -o size=1m tmpfs small 2>/dev/null || skip "cannot mount"
+	make_log small/t 500
+	head -c 2000000 /dev/zero >small/fill 2>/dev/null || :
+	run --separate-stderr sc-seal small/t --ship --archive "$shelf"
+	if [[ $status != 74 || $stderr != *archive.json*'No space left'*'make a little room'* ]]; then umount -l small; false; fi
+	rm small/fill
+	sc-seal small/t --ship --archive "$shelf"
+	head -c 30000 /dev/zero | tr '\0' x | fold -w 100 | sed 's/.*/"&"/' | sc-log append --quiet small/t
+	head -c 2000000 /dev/zero >small/fill 2>/dev/null || :
+	run --separate-stderr sc-seal small/t --ship --age none --archive "$shelf"
+	if [[ $status != 0 || -n $stderr ]]; then umount -l small; false; fi
+	same <(sc-log read small/t) <(sc-catchup "$shelf/t")
+	umount small
+}
+
+@test "restore: an archive that is only read from is told to be so" {
+	run -64 --separate-stderr sc-log restore new/t --archive https://127.0.0.1:1/shelf
+	[[ $stderr == *'takes the archive over'*'s3://'* && ! -e new ]]
+}
+
 @test "a log whose name can be no archive's, an archive where a log is wanted: what to do" {
 	mkdir sub
 	for name in .hidden $'tab\there'; do
