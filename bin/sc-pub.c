@@ -284,6 +284,8 @@ static int run(const void *given, char *const *operands, struct sc_err *err)
 	int rc = check(o, err);
 
 	if (rc == 0)
+		rc = sc_dssub_check_url(operands[0], err);
+	if (rc == 0)
 		rc = check_ds(o, ds, err);
 	if (rc < 0)
 		return rc;

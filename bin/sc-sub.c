@@ -264,6 +264,8 @@ static int run(const void *given, char *const *operands, struct sc_err *err)
 	struct sc_subscription_result result = { 0 };
 	int rc = check(o, err);
 
+	if (rc == 0)
+		rc = sc_dssub_check_url(operands[0], err);
 	if (rc < 0)
 		return rc;
 	fill(o, operands[0], &store, &s);

@@ -76,8 +76,13 @@ static int load_state(struct sc_dspub *p, struct sc_err *err)
 	if (!p->d->state)
 		return 0;
 	rc = sc_cursor_open(p->d->state, &p->state_lock, err); /* keeps a second process out */
-	if (rc < 0)
+	if (rc < 0) {
+		sc_err_on(err, "state file", p->d->state);
+		if (rc == SC_E_BUSY)
+			sc_err_next(err, "end the other one, or publish as another producer with "
+					 "a file of its own");
 		return rc;
+	}
 	sc_bytes_init(&text, STATE_MAX);
 	rc = sc_read_file(p->d->state, &text, err);
 	if (rc == SC_E_NOLOG || (rc == 0 && !text.len)) {

@@ -34,7 +34,8 @@ struct sc_dsread {
 	bool has_payload;
 	/* its messages */
 	struct sc_json_walk walk;
-	bool walking, stepwise;
+	bool walking;
+	enum { STEPS_UNKNOWN, STEPS_OF_BYTES, STEPS_OF_ONE } steps;
 	uint64_t at, end; /* positions; end 0: not known */
 	bool more;
 	struct sc_json ahead; /* the next one, so that the last one is known as such */
@@ -291,16 +292,17 @@ int sc_dsread_head(struct sc_dsread *r, const struct sc_httphead *head,
 	return 0;
 }
 
-/* Do the messages, each with its 4 bytes, fill the way from the answer's start to its end? */
+/* Do the messages, each with its 4 bytes or each as one, fill the way from the answer's start to
+ * its end? */
 static void find_steps(struct sc_dsread *r, const struct sc_json *list)
 {
 	struct sc_json_walk walk;
 	struct sc_json item;
 	struct sc_span key;
-	uint64_t sum = 0;
+	uint64_t sum = 0, count = 0;
 
 	r->at = 0;
-	r->stepwise = false;
+	r->steps = STEPS_UNKNOWN;
 	if (!sc_ds_position(sc_span_str(r->next), &r->end)) {
 		r->end = 0;
 		return;
@@ -310,9 +312,12 @@ static void find_steps(struct sc_dsread *r, const struct sc_json *list)
 	else if (!sc_ds_position(sc_span_str(r->offset), &r->at))
 		return;
 	sc_json_walk_init(&walk, list);
-	while (sc_json_walk_next(&walk, &key, &item))
+	for (; sc_json_walk_next(&walk, &key, &item); count++)
 		sum += MESSAGE_OVERHEAD + item.text.len;
-	r->stepwise = r->at + sum == r->end;
+	if (r->at + sum == r->end)
+		r->steps = STEPS_OF_BYTES;
+	else if (r->at + count == r->end)
+		r->steps = STEPS_OF_ONE;
 }
 
 static int take_list(struct sc_dsread *r, struct sc_span body, struct sc_err *err)
@@ -473,10 +478,10 @@ bool sc_dsread_next(struct sc_dsread *r, struct sc_ds_message *ret_message)
 					       .newlines = r->ahead.newlines };
 	r->more = r->walking && sc_json_walk_next(&r->walk, &key, &r->ahead);
 	ret_message->last = !r->more;
-	r->at += MESSAGE_OVERHEAD + ret_message->msg.len;
+	r->at += r->steps == STEPS_OF_ONE ? 1 : MESSAGE_OVERHEAD + ret_message->msg.len;
 	if (ret_message->last)
 		ret_message->position = r->end;
-	else if (r->stepwise)
+	else if (r->steps)
 		ret_message->position = r->at;
 	if (ret_message->last)
 		move_on(r);

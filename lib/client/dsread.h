@@ -12,7 +12,8 @@
  * An offset is opaque, and the only ones to resume at are those that the server has said: the end
  * of each answer. Servers whose offsets are two numbers of 16 digits, the first 0, count bytes with
  * the second. Where the messages of an answer, each with 4 bytes more than its own, add up to the
- * way from its start to its end, the end of each message is known as well.
+ * way from its start to its end, the end of each message is known as well; so it is where the
+ * offsets count messages, as those of a log do that sc-streams serves.
  */
 #ifndef SC_CLIENT_DSREAD_H
 #define SC_CLIENT_DSREAD_H

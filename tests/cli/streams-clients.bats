@@ -103,6 +103,10 @@ waits() {
 	run -64 --separate-stderr sub --at 'a b' "$url/s"
 	run -64 --separate-stderr sub "$url/s?offset=-1"
 	run -64 --separate-stderr sub --at -1 ws://127.0.0.1:1/s
+	run -64 --separate-stderr sub localhost:4437/v1/stream/s
+	[[ $stderr == 'sc-sub: cannot use the URL: it does not begin with http:// or https://; write it as http://localhost:4437/v1/stream/s' ]]
+	run -64 --separate-stderr pub --create application/json localhost:4437/v1/stream/s
+	[[ $stderr == *'; write it as http://localhost:4437/v1/stream/s' ]]
 	run -64 --separate-stderr pub --close ws://127.0.0.1:1/s
 	run -64 --separate-stderr pub -P p --last "$url/s"
 	run -64 --separate-stderr pub --state f "$url/s"
@@ -132,12 +136,58 @@ waits() {
 	run -65 --separate-stderr pub -P p --state st2 "$url/s" </dev/null
 	run -0 pub -P p --state st2 "$url/s" <<<$'[9,90]\n[12,3]\n[13,4]'
 	[[ $output == $'[null,3]\n[53,4]' ]]
+	hold pub
+	start pub sc-pub -P p --state st2 "$url/s"
+	wait_for test -e st2.lock
+	wait_for busy_state
+	close_input pub
 	run -65 --separate-stderr pub -P q --state st2 "$url/s" <<<'[14,4]'
 	[[ $stderr == *'it is the state of another producer' ]]
 	# a run without the state takes over
 	run -0 pub -P p "$url/s" <<<'[1,1]'
 	run -79 --separate-stderr pub -P p --state st2 "$url/s" <<<'[14,4]'
 	[[ $stderr == *'taken over by another process'* ]]
+}
+
+busy_state() {
+	run -75 --separate-stderr pub -P p --state st2 "$url/s" </dev/null
+	[[ $stderr == "sc-pub: cannot use state file 'st2': another process is using it; end the other one, or publish as another producer with a file of its own" ]]
+}
+
+@test "a log that is served as a stream: the lines are the log's" {
+	needs sc-log
+	sc-log create rows
+	printf '{"a":1}\n2.0\n"x"\n[]\n' | sc-log append --quiet rows
+	ready logs sc-streams --listen 127.0.0.1:0 --log trades=rows other
+	url=http://127.0.0.1:$port/v1/stream
+	sc-log read rows >want
+	sub --offset earliest --until-end --cursor c "$url/trades" >got
+	same want got
+	run -0 sub --after 2 --until-end "$url/trades"
+	[[ $output == $'[3,"x"]\n[4,[]]' ]]
+	for live in long-poll sse; do
+		start "$live" sc-sub --live "$live" --cursor "c.$live" --after 4 --count 3 "$url/trades"
+	done
+	wait_for metric 'sc_streams_live_reads{mode="long-poll"} 1'
+	wait_for metric 'sc_streams_live_reads{mode="sse"} 1'
+	printf '5\n6\n7\n' | sc-log append rows >want
+	for live in long-poll sse; do
+		await "$live"
+		[[ $ended -eq 0 ]]
+		same want "$live.out"
+	done
+	# its cursor is where the log's reader would go on
+	[[ $(cat c) == 0000000000000000_0000000000000004 ]]
+	run -77 --separate-stderr pub "$url/trades" <<<1
+	[[ $stderr == *'this stream is a log that is served to read only'* ]]
+	# into another log, with its offsets
+	sc-log create copy
+	sub --offset earliest --until-end "$url/trades" | sc-log append --quiet --mirror copy
+	same <(sc-log read rows) <(sc-log read copy)
+}
+
+metric() {
+	curl -s "http://127.0.0.1:$port/metrics" | grep -qxF -- "$1"
 }
 
 @test "a pipeline of sc-sub and sc-pub --state, killed again and again, loses and repeats nothing" {

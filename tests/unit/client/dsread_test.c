@@ -212,6 +212,26 @@ TEST(an_end_before_the_offset_is_not_followed)
 	ASKS("/v1/stream/a?offset=" OFFSET(40) "&live=sse");
 }
 
+/* Offsets that count rows: a log that is served. */
+TEST(steps_of_one)
+{
+	open_read("/v1/stream/a", "-1", SC_DS_LONG_POLL, false);
+	HEAD(JSON(03, ""), SC_DS_PAGE);
+	PAGE("[7,{},\"x\"]");
+	GIVES("7", 1);
+	GIVES("{}", 2);
+	GIVES("\"x\"", 3);
+	HEAD(JSON(05, ""), SC_DS_PAGE);
+	PAGE("[8,9]");
+	GIVES("8", 4);
+	GIVES("9", 5);
+	/* a gap: only the end is known */
+	HEAD(JSON(09, ""), SC_DS_PAGE);
+	PAGE("[8,9]");
+	GIVES("8", 0);
+	GIVES("9", 9);
+}
+
 /* The reference server sends a data event for each request that it stored. */
 TEST(several_data_events_are_one_answer)
 {
