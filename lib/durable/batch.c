@@ -21,6 +21,10 @@
 #define LEASES_MAX 1000u
 #define DELETE_BUSY 200u /* runs, when there is other work */
 #define DELETE_IDLE 2000u
+#define DELETE_FULL 64u    /* and when the disk is full, or less */
+#define RESERVE (1u << 20) /* of room on the disk, which only deleting and trimming may take */
+#define TREES_OF_CALL (16u << 10)
+#define TREES_MAX (1u << 20)
 #define AHEAD (4u << 20) /* of the file, for small writes; large ones would only be written twice */
 
 static struct sc_ds_entry *take_entry(struct sc_ds *ds)
@@ -218,6 +222,17 @@ int sc_ds_work_runs(struct sc_ds_work *work, struct sc_err *err)
 	return rc;
 }
 
+int sc_ds_work_claim(struct sc_ds_work *work, uint64_t bytes, struct sc_err *err)
+{
+	uint64_t trees, want;
+
+	/* whole pages for the data, and those of the trees, which calls share when they are many */
+	work->claimed_bytes += bytes + bytes / 8;
+	trees = ++work->claimed_calls * TREES_OF_CALL;
+	want = work->claimed_bytes + (trees < TREES_MAX ? trees : TREES_MAX) + RESERVE;
+	return want <= work->room ? 0 : sc_kv_room(work->txn, want, &work->room, err);
+}
+
 /* A message that is longer than a run: straight into the store's page. */
 static int put_long(struct sc_ds_work *work, struct sc_ds_entry *entry, uint64_t at,
 		    struct sc_span message, struct sc_err *err)
@@ -342,6 +357,8 @@ static int upkeep(struct sc_ds_work *work, struct sc_ds_chores *chores, bool bus
 		rc = sc_kv_put(work->txn, SC_DS_META, SC_SPAN("turn"), SC_SPAN("."), err);
 	if (busy && page > DELETE_BUSY)
 		page = DELETE_BUSY;
+	if (ds->delete_most && page > ds->delete_most)
+		page = ds->delete_most;
 	if (rc == 0 && chores->sweep)
 		rc = sc_ds_sweep(work, SWEEP_MAX, &chores->sweep_more, err);
 	if (rc == 0 && chores->repair)
@@ -401,12 +418,19 @@ static int attempt(struct sc_ds *ds, struct sc_ds_call *calls, struct sc_ds_chor
 			ds->turns = 2;
 		else if (ds->turns)
 			ds->turns--;
+		if (calls)
+			ds->turned = false;
 		if (ds->set.committed && ds->events_count)
 			ds->set.committed(ds->set.arg, ds->events, ds->events_count);
 		sc_ds_finish(ds, calls);
 		wake_all(ds);
 	} else {
 		ds->backlog = backlog;
+	}
+	/* a server that was killed may have deleted what nobody can use yet */
+	if (rc < 0 && err->errnum == ENOSPC && !ds->turns && !ds->turned) {
+		ds->turns = 2;
+		ds->turned = true;
 	}
 	give_back(&work);
 	return rc;
@@ -426,19 +450,39 @@ static bool goes_apart(int rc, const struct sc_err *err)
 	return err->errnum == ENOSPC || rc == SC_E_NOMEM || rc == SC_E_DATA;
 }
 
+/* The chores alone. What is deleted makes room, but at first it takes some, for the list of its
+ * pages: the less, the less is deleted at once. */
+static int do_chores(struct sc_ds *ds, struct sc_ds_chores *chores, struct sc_err *err)
+{
+	int rc = attempt(ds, NULL, chores, err);
+
+	while (rc < 0 && err->errnum == ENOSPC && ds->backlog && ds->delete_most != 1) {
+		ds->delete_most = ds->delete_most ? ds->delete_most / 4 : DELETE_FULL;
+		if (!ds->delete_most)
+			ds->delete_most = 1;
+		rc = attempt(ds, NULL, chores, err);
+	}
+	if (rc < 0) {
+		ds->turns = 0;
+		sc_ds_failed(ds, err);
+	} else if (!ds->backlog) {
+		ds->delete_most = 0;
+	}
+	return rc;
+}
+
 int sc_ds_batch(struct sc_ds *ds, struct sc_ds_call *calls, struct sc_ds_chores *chores,
 		struct sc_err *err)
 {
-	int rc = atomic_load(&ds->broken) ? SC_E_IO : attempt(ds, calls, chores, err);
-	bool apart = rc < 0 && goes_apart(rc, err);
+	bool broken = atomic_load(&ds->broken), apart;
+	int rc;
 
-	if (rc == 0 || !calls) {
-		if (rc < 0)
-			ds->turns = 0;
-		if (rc < 0)
-			sc_ds_failed(ds, err);
-		return rc;
-	}
+	if (!calls)
+		return broken ? SC_E_IO : do_chores(ds, chores, err);
+	rc = broken ? SC_E_IO : attempt(ds, calls, chores, err);
+	if (rc == 0)
+		return 0;
+	apart = goes_apart(rc, err);
 	while (apart && calls) {
 		struct sc_ds_call *call = calls;
 
@@ -451,6 +495,8 @@ int sc_ds_batch(struct sc_ds *ds, struct sc_ds_call *calls, struct sc_ds_chores 
 		}
 		apart = rc == 0 || goes_apart(rc, err);
 	}
+	if (apart)
+		return do_chores(ds, chores, err);
 	if (calls) {
 		sc_ds_failed(ds, err);
 		refuse_all(ds, calls);

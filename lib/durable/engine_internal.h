@@ -191,6 +191,8 @@ struct sc_ds {
 	int64_t swept_ms, repaired_ms;
 	bool backlog;               /* deletes has rows */
 	unsigned turns;             /* commits until what was deleted is free to be used */
+	bool turned;                /* it is: all that is free can be used */
+	unsigned delete_most;       /* runs in one page, while the disk is full; 0: as many as ever */
 	char repair_at[16];         /* the last row of forks that repair looked at */
 	int64_t lease_us;           /* the first lease to end, or earlier */
 
@@ -219,6 +221,7 @@ struct sc_ds_work {
 	struct sc_ds *ds;
 	struct sc_kv_txn *txn;
 	struct sc_ds_entry *entries;
+	uint64_t claimed_bytes, claimed_calls, room; /* of the disk */
 	uint64_t next_sid;       /* 0: not read yet */
 	bool sid_moved;
 	uint64_t appended, closed, append_bytes, expired, trimmed, deleted_bytes;
@@ -242,6 +245,9 @@ int sc_ds_work_runs(struct sc_ds_work *work, struct sc_err *err);
 int sc_ds_work_flush(struct sc_ds_work *work, struct sc_err *err);
 /* One that the transaction knows already, or NULL. */
 struct sc_ds_entry *sc_ds_work_known(struct sc_ds_work *work, struct sc_span path);
+/* Before BYTES are stored for a call: SC_E_IO with ENOSPC when the disk would not have a reserve
+ * left. Deleting and trimming ask for nothing: they have that reserve. */
+int sc_ds_work_claim(struct sc_ds_work *work, uint64_t bytes, struct sc_err *err);
 /* Behind the stream's tail, which is AT and is the caller's to move. */
 int sc_ds_work_append(struct sc_ds_work *work, struct sc_ds_entry *entry, uint64_t at,
 		      const struct sc_ds_messages *messages, struct sc_err *err);

@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 
+#define LINK_BYTES 1024u /* about what a link takes */
+
 struct ask {
 	struct sc_ds_work *work;
 	const struct sc_ds_sub_request *request;
@@ -390,6 +392,9 @@ static int work_on(struct sc_ds_call *call, struct sc_ds_work *work, struct sc_e
 	int rc = sc_ds_subs_hear(work, err);
 
 	sc_ds_sub_row_init(&ask.row);
+	/* what changes or removes a row may do so on a full disk */
+	if (rc == 0 && (ask.request->op == SC_DS_SUB_PUT || ask.request->op == SC_DS_SUB_LINK))
+		rc = sc_ds_work_claim(work, ask.request->stream_count * LINK_BYTES, err);
 	if (rc == 0)
 		rc = decide(&ask, err);
 	sc_ds_sub_row_done(&ask.row);

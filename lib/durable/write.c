@@ -288,7 +288,9 @@ static int create(struct sc_ds_work *work, struct sc_ds_call *call, struct sc_er
 	sc_ds_create_make(&plan, fork.source ? &fork.source->stream : NULL, fork.at, now_us, &made);
 	if (!sc_ds_create_body(request->body, made.type, split_of(call), &messages, answer))
 		return 0;
-	rc = insert(work, entry, &made, err);
+	rc = sc_ds_work_claim(work, messages.size + fork.prefix.len, err);
+	if (rc == 0)
+		rc = insert(work, entry, &made, err);
 	if (rc == 0 && fork.source)
 		rc = refer(work, &fork, entry, err);
 	if (rc == 0)
@@ -320,9 +322,11 @@ static int store(struct sc_ds_work *work, struct sc_ds_entry *entry,
 {
 	struct sc_ds_stream *stream = &entry->stream;
 	char record[SC_DS_PRODUCER_RECORD];
-	int rc = sc_ds_work_append(work, entry, stream->tail - append->messages.size,
-				   &append->messages, err);
+	int rc = sc_ds_work_claim(work, append->messages.size, err);
 
+	if (rc == 0)
+		rc = sc_ds_work_append(work, entry, stream->tail - append->messages.size,
+				       &append->messages, err);
 	if (rc == 0 && append->has_producer) {
 		sc_ds_producer_encode(&append->producer, record);
 		rc = sc_kv_put(work->txn, SC_DS_PRODUCERS, sc_ds_key_span(producer_key),
@@ -417,14 +421,18 @@ static int trim(struct sc_ds_work *work, struct sc_ds_call *call, struct sc_err 
 static int seal(struct sc_ds_work *work, struct sc_ds_call *call, struct sc_err *err)
 {
 	struct sc_span group = call->request.path;
+	int rc;
 
 	if (!sc_ds_path_valid(group) || sc_ds_path_group(group).len != group.len) {
 		sc_ds_answer_error(&call->answer, 400, "this is not a group of streams");
 		return 0;
 	}
 	call->answer.status = 204;
-	return sc_kv_put(work->txn, SC_DS_SEALS, sc_span(group.data + 1, group.len - 1),
-			 sc_span("", 0), err);
+	rc = sc_ds_work_claim(work, 0, err);
+	if (rc == 0)
+		rc = sc_kv_put(work->txn, SC_DS_SEALS, sc_span(group.data + 1, group.len - 1),
+			       sc_span("", 0), err);
+	return rc;
 }
 
 int sc_ds_write(struct sc_ds_work *work, struct sc_ds_call *call, struct sc_err *err)

@@ -65,6 +65,13 @@ int sc_kv_write(struct sc_kv *kv, struct sc_kv_txn **ret_txn, struct sc_err *err
  * the file longer (a sync of a file that grew costs a second flush). A failure is none: the disk
  * is asked again by the commit. */
 void sc_kv_ahead(struct sc_kv_txn *txn, uint64_t bytes);
+/*
+ * Inside a write transaction of a synced environment: BYTES can be written without the disk giving
+ * anything more, *ret_room at least; the disk is asked for them before. SC_E_IO with ENOSPC when it
+ * has no more, and what is free inside the file is not so much either. A caller that leaves some
+ * room, always, has it for what makes room.
+ */
+int sc_kv_room(struct sc_kv_txn *txn, uint64_t bytes, uint64_t *ret_room, struct sc_err *err);
 /* sets *txn to NULL, also on failure */
 int sc_kv_commit(struct sc_kv_txn **txn, struct sc_err *err);
 /* accepts NULL; ends read transactions too */

@@ -23,6 +23,7 @@ struct sc_kv {
 	const char *kind;
 	uint64_t dev, ino;
 	int watch_fd; /* of a synced one: the data file once more, for room.c; or -1 */
+	uint64_t room_end; /* up to here the disk has given its file room; the writers' lock */
 	pid_t pid;
 	unsigned users;
 	struct sc_kv *next;

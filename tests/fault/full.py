@@ -14,37 +14,11 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(__file__))
-from lab import (BIN, Lab, Program, Skip, Wrong, check, check_acknowledged, check_contiguous, good, has, read_all,  # noqa: E402
-                 read_ready, run, until, verify, whole_lines)
+from lab import (BIN, Lab, Program, Skip, Wrong, check, check_acknowledged, check_contiguous, fill, good, has, read_all,  # noqa: E402
+                 read_ready, run, small_disk, until, verify, whole_lines)
 
 lab = Lab()
 NO_SPACE = "No space left on device"
-
-
-def small_disk(folder, size="8m"):
-    path = os.path.join(folder, "disk")
-    os.mkdir(path)
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=" + size, "sc-test", path], capture_output=True, check=False)
-    if done.returncode:
-        raise Skip("cannot mount a tmpfs: " + done.stderr.decode().strip())
-    return path
-
-
-def free(disk):
-    st = os.statvfs(disk)
-    return st.f_bavail * st.f_frsize
-
-
-def fill(disk, leave=0):
-    """A file that leaves so many bytes free."""
-    path = os.path.join(disk, "ballast")
-    with open(path, "ab") as f:
-        while free(disk) > leave:
-            try:
-                os.write(f.fileno(), b"\0" * min(65536, free(disk) - leave))
-            except OSError:
-                break
-    return path
 
 
 def rows(first, count):

@@ -128,6 +128,32 @@ def until(condition, what, limit_s=LIMIT_S):
         time.sleep(0.01)
 
 
+def small_disk(folder, size="8m", name="disk"):
+    path = os.path.join(folder, name)
+    os.mkdir(path)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=" + size, "sc-test", path], capture_output=True, check=False)
+    if done.returncode:
+        raise Skip("cannot mount a tmpfs: " + done.stderr.decode().strip())
+    return path
+
+
+def free(disk):
+    st = os.statvfs(disk)
+    return st.f_bavail * st.f_frsize
+
+
+def fill(disk, leave=0):
+    """A file that leaves so many bytes free."""
+    path = os.path.join(disk, "ballast")
+    with open(path, "ab") as f:
+        while free(disk) > leave:
+            try:
+                os.write(f.fileno(), b"\0" * min(65536, free(disk) - leave))
+            except OSError:
+                break
+    return path
+
+
 def remove(folder):
     """A test's folder, with what the test mounted in it."""
     for name in os.listdir(folder):
