@@ -226,7 +226,7 @@ const struct sc_opt request_options[] = {
 	  .kind = SC_OPT_FLAG,
 	  OPT(full),
 	  .help = "print the whole reply as an object, instead of its data" },
-	TIMEOUT_OPTION("10s", "how long to wait for the replies"),
+	TIMEOUT_OPTION("10s", "how long to wait for the replies, a day at most"),
 	KEEP_OPTION,
 	CONNECTION_OPTIONS,
 	{ .name = NULL },

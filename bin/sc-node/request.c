@@ -8,6 +8,8 @@
 #include "msg/ulid.h"
 #include "sc-node.h"
 
+#define LONGEST_MS ((int64_t)24 * 3600 * 1000)
+
 struct request {
 	struct hub hub;
 	struct sc_bytes store;
@@ -43,19 +45,17 @@ static int subscribe_as(struct request *r, int64_t expires_s, struct sc_err *err
 	return rc;
 }
 
-/* The published server knows the form without an expiry only, and passes over the other one, which
- * takes the first one's place elsewhere. */
+/* The published server knows the form without an expiry only, which is for one reply elsewhere, and
+ * passes over the other one, which takes the first one's place elsewhere. */
 static int subscribe(struct request *r, struct sc_err *err)
 {
 	int64_t us = sc_wall_us(), ms = r->hub.o->timeout_ms;
 	int rc = 0;
 
-	if (r->hub.o->order != SC_NODE_DOCUMENT || ms < 0)
+	if (r->hub.o->order != SC_NODE_DOCUMENT)
 		rc = subscribe_as(r, 0, err);
-	/* whole seconds, upwards; without a limit the broker's own */
-	if (rc == 0 && ms >= 0)
-		rc = subscribe_as(r, us / 1000000 + (ms + 999) / 1000 + 1, err);
-	return rc;
+	/* whole seconds, upwards */
+	return rc < 0 ? rc : subscribe_as(r, us / 1000000 + (ms + 999) / 1000 + 1, err);
 }
 
 static void end(struct request *r)
@@ -199,14 +199,17 @@ static int make(struct request *r, const struct node_opts *o, char *const *opera
 
 int run_request(const void *given, char *const *operands, struct sc_err *err)
 {
-	const struct node_opts *o = given;
+	struct node_opts o = *(const struct node_opts *)given;
 	struct request r = { .replies = 0 };
 	int rc;
 
+	/* a subscription ends some time, so that what a killed request leaves goes away */
+	if (o.timeout_ms < 0 || o.timeout_ms > LONGEST_MS)
+		o.timeout_ms = LONGEST_MS;
 	sc_bytes_init(&r.store, SIZE_MAX / 2);
-	rc = make(&r, o, operands, err);
+	rc = make(&r, &o, operands, err);
 	if (rc == 0)
-		rc = hub_open(&r.hub, o, 1, &verb, &r, err);
+		rc = hub_open(&r.hub, &o, 1, &verb, &r, err);
 	if (rc == 0) {
 		rc = subscribe(&r, err);
 		if (rc == 0)

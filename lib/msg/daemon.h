@@ -3,9 +3,9 @@
  *
  * Owns      everything it opens, until sc_daemon_run returns.
  * Units     bytes, messages, ms as the names say.
- * Errors    SC_E_CONFIG, SC_E_USAGE (no token, and not only on this machine), SC_E_DATA (a state
- *           file that cannot be used), SC_E_IO, SC_E_UNAVAILABLE (addresses). SC_E_PARTIAL: all
- *           went well but the state could not be written.
+ * Errors    SC_E_CONFIG, SC_E_USAGE (no token, and not only on this machine), SC_E_BUSY (the state
+ *           file is another broker's), SC_E_IO, SC_E_UNAVAILABLE (addresses). SC_E_PARTIAL: the
+ *           state file cannot be used, or all went well but it could not be written.
  * Safety    runs a loop of its own in the caller's thread; blocks INT, TERM and HUP for the
  *           process.
  * Source    wsmsg 2, 3, 4, 13; man/sc-broker.1.

@@ -559,6 +559,8 @@ usage() { # WORDS ARGUMENT...
 	node r2 reply rpc 'a.request' -- echo 2
 	run -0 sc-node request rpc a.request 1 --replies 2
 	[[ $(sort <<<"$output") == $'1\n2' ]]
+	run -0 timeout 20 sc-node request rpc a.request 1 --replies 2 --timeout none
+	[[ $(sort <<<"$output") == $'1\n2' ]]
 	run -80 --separate-stderr sc-node request rpc a.request 1 --replies 3 --timeout 1s
 	[[ $stderr == *'2 of 3 came'* ]]
 }
