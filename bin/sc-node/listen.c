@@ -9,12 +9,13 @@
 struct listen {
 	struct hub hub;
 	const struct node_opts *o;
-	bool node;              /* input lines are published */
-	int64_t finished;       /* messages done with */
-	bool next_due;          /* the next message, once there is room for what it may publish */
-	bool finishing;         /* over when the last answer has come */
-	bool printing;          /* its line waits for the reader */
-	struct sc_child *child; /* --exec at work */
+	bool node;        /* input lines are published */
+	int64_t finished; /* messages done with */
+	bool next_due;    /* the next message, once there is room for what it may publish */
+	bool finishing;   /* over when the last answer has come */
+	bool ack_due;     /* of the last message: with the close, so that no other one comes */
+	bool printing;    /* its line waits for the reader */
+	struct sc_child *child;     /* --exec at work */
 	struct sc_bytes kept, line; /* of the message at hand, for --on-fail; of a line of input */
 	size_t kept_uid;
 	char **fail_words;
@@ -26,20 +27,28 @@ static bool busy(struct hub *h)
 	return ((struct listen *)h->arg)->child != NULL;
 }
 
+static void end(struct listen *l)
+{
+	struct sc_err err;
+
+	if (l->ack_due && !l->hub.ending && sc_node_link_ack(l->hub.link, &err) < 0)
+		hub_fail(&l->hub, &err);
+	l->ack_due = false;
+	hub_end(&l->hub);
+}
+
 static void check_end(struct listen *l)
 {
 	if (l->finishing && !l->child && sc_node_waiting(sc_node_link_node(l->hub.link)) == 0)
-		hub_end(&l->hub);
+		end(l);
 }
 
 static void next(struct listen *l)
 {
 	if (l->hub.signo) {
-		hub_end(&l->hub);
+		end(l);
 		return;
 	}
-	if (l->o->count && l->finished >= l->o->count)
-		l->finishing = true;
 	if (l->finishing) {
 		check_end(l);
 		return;
@@ -54,12 +63,14 @@ static void finish(struct listen *l)
 {
 	struct sc_err err;
 
-	if (sc_node_link_ack(l->hub.link, &err) < 0) {
-		hub_fail(&l->hub, &err);
-		return;
-	}
 	l->finished++;
-	next(l);
+	if (l->o->count && l->finished >= l->o->count)
+		l->finishing = true;
+	l->ack_due = l->finishing || l->hub.signo;
+	if (!l->ack_due && sc_node_link_ack(l->hub.link, &err) < 0)
+		hub_fail(&l->hub, &err);
+	else
+		next(l);
 }
 
 /* --exec */
@@ -171,7 +182,8 @@ static void on_message(struct hub *h, const struct sc_msg *msg)
 			finish(l);
 	} else if (l->o->ack == ACK_NONE) {
 		l->finished++;
-		if (l->o->count && l->finished >= l->o->count)
+		l->finishing = l->o->count && l->finished >= l->o->count;
+		if (l->finishing)
 			next(l);
 	}
 }

@@ -18,29 +18,13 @@ struct reply {
 	struct sc_bytes subject, data; /* of the reply */
 	int64_t finished;
 	bool next_due, finishing;
+	bool ack_late; /* of the request at hand: when its command has ended */
+	bool ack_due;  /* of the last request: with the close, so that no other one comes */
 };
 
 static bool busy(struct hub *h)
 {
 	return ((struct reply *)h->arg)->child != NULL;
-}
-
-static void next(struct reply *r)
-{
-	const struct sc_node *node = sc_node_link_node(r->hub.link);
-
-	if (r->o->count && r->finished >= r->o->count)
-		r->finishing = true;
-	if (r->finishing || r->hub.signo) {
-		/* the reply is on its way: it has its answer first */
-		r->finishing = true;
-		if (sc_node_waiting(node) == 0 || r->hub.signo)
-			hub_end(&r->hub);
-		return;
-	}
-	r->next_due = sc_node_room(node) == 0;
-	if (!r->next_due)
-		sc_node_link_done(r->hub.link);
 }
 
 static void acknowledge(struct reply *r)
@@ -49,6 +33,30 @@ static void acknowledge(struct reply *r)
 
 	if (sc_node_link_ack(r->hub.link, &err) < 0)
 		hub_fail(&r->hub, &err);
+}
+
+static void end(struct reply *r)
+{
+	if (r->ack_due && !r->hub.ending)
+		acknowledge(r);
+	r->ack_due = false;
+	hub_end(&r->hub);
+}
+
+static void next(struct reply *r)
+{
+	const struct sc_node *node = sc_node_link_node(r->hub.link);
+
+	if (r->finishing || r->hub.signo) {
+		/* the reply is on its way: it has its answer first */
+		r->finishing = true;
+		if (sc_node_waiting(node) == 0 || r->hub.signo)
+			end(r);
+		return;
+	}
+	r->next_due = sc_node_room(node) == 0;
+	if (!r->next_due)
+		sc_node_link_done(r->hub.link);
 }
 
 static bool ends_with(struct sc_span text, const char *end)
@@ -205,9 +213,12 @@ static void tell_failure(struct reply *r, int status, const char *why)
 
 static void finish(struct reply *r)
 {
-	if (r->o->ack == ACK_EXEC)
-		acknowledge(r);
 	r->finished++;
+	if (r->o->count && r->finished >= r->o->count)
+		r->finishing = true;
+	r->ack_due = r->ack_late && (r->finishing || r->hub.signo);
+	if (r->ack_late && !r->ack_due)
+		acknowledge(r);
 	next(r);
 }
 
@@ -297,8 +308,9 @@ static void on_message(struct hub *h, const struct sc_msg *msg)
 		next(r);
 		return;
 	}
+	r->ack_late = r->o->ack == ACK_EXEC || (r->o->count && r->finished + 1 >= r->o->count);
 	if (start(r, msg, &err) == 0) {
-		if (r->o->ack == ACK_AUTO)
+		if (!r->ack_late)
 			acknowledge(r);
 		return;
 	}

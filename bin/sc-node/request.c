@@ -16,7 +16,6 @@ struct request {
 	struct sc_msg msg;
 	struct sc_ulid uid;
 	int64_t replies;
-	bool acked;
 };
 
 /* [endpoint, uid] or [endpoint, uid, expires] */

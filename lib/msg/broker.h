@@ -49,6 +49,8 @@ struct sc_broker_hooks {
 	int (*deliver)(void *arg, void *user, struct sc_parcel *parcel, enum sc_msg_order order);
 	/* To be closed; sc_broker_leave is to follow. Nothing is told to the node any more. */
 	void (*close)(void *arg, void *user, int code, const char *reason);
+	/* May be NULL. Whether it is about to leave: then it is given nothing more. */
+	bool (*leaves)(void *arg, void *user);
 };
 
 int sc_broker_new(const struct sc_broker_options *options, const struct sc_broker_hooks *hooks, void *arg,

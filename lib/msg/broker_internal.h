@@ -90,7 +90,7 @@ struct sc_broker_node {
 	struct sc_ulid uid;
 	uint32_t slot;
 	enum sc_msg_order order;
-	bool admin, blocked, closing, holding;
+	bool admin, blocked, closing, leaving, holding;
 	unsigned char held_len;
 	char held_uid[SC_MSG_UID_MAX];
 };

@@ -247,7 +247,7 @@ void sc_broker_slot_leave(struct sc_broker_node *node)
 
 void sc_broker_node_judge(struct sc_broker *b, struct sc_broker_node *node)
 {
-	bool ready = !node->holding && !node->blocked && !node->closing;
+	bool ready = !node->holding && !node->blocked && !node->closing && !node->leaving;
 
 	set_ready(node, ready);
 	if (ready && node->endpoint->queue.count)

@@ -85,6 +85,11 @@ static void serve(struct sc_broker *b, struct sc_broker_endpoint *e)
 	if (b->o.max_age_us)
 		sc_queue_expire(&e->queue, b->mono_us - b->o.max_age_us);
 	while (e->queue.count && (node = sc_broker_node_next(e))) {
+		if (b->hooks.leaves && b->hooks.leaves(b->arg, node->user)) {
+			node->leaving = true; /* its last ack was no wish for more */
+			sc_broker_node_judge(b, node);
+			continue;
+		}
 		p = sc_queue_pop(&e->queue, NULL);
 		hold(b, node, p);
 		b->count.delivered++;

@@ -141,6 +141,12 @@ static void on_writable(void *arg, struct sc_conn *conn)
 	sc_daemon_look(d);
 }
 
+static bool on_leaves(void *arg, void *user)
+{
+	(void)arg;
+	return sc_conn_leaves(((struct sc_daemon_guest *)user)->conn);
+}
+
 static void on_close(void *arg, void *user, int code, const char *reason)
 {
 	struct sc_daemon_guest *g = user;
@@ -154,6 +160,7 @@ static void on_close(void *arg, void *user, int code, const char *reason)
 const struct sc_broker_hooks sc_daemon_broker_hooks = {
 	.control = on_control,
 	.deliver = on_deliver,
+	.leaves = on_leaves,
 	.close = on_close,
 };
 

@@ -145,6 +145,9 @@ size_t sc_conn_write_frames(struct sc_conn *conn, const void *data, size_t len);
 /* One message, framed here, compressed when that was negotiated. False: not taken, the peer is
  * slow (ask for writable), or the connection is closing. Anything is taken when nothing waits. */
 bool sc_conn_write_message(struct sc_conn *conn, enum sc_message kind, struct sc_span data);
+/* The peer has closed, or its Close is in what was read of it already: whatever is sent now is for
+ * nobody. */
+bool sc_conn_leaves(struct sc_conn *conn);
 bool sc_conn_compressed(const struct sc_conn *conn);
 /* Bytes of an HTTP stream: returns how many were taken. */
 size_t sc_conn_write_stream(struct sc_conn *conn, const void *data, size_t len);

@@ -75,6 +75,8 @@ struct sc_conn {
 	size_t in_seen;                           /* of the head, searched for its end */
 	struct sc_bytes out;                      /* whole frames or their end, before anything else */
 	struct sc_frame_reader reader;
+	struct sc_span ahead;                     /* read, and behind the message that is being told */
+	bool ahead_known, close_ahead;            /* whether a Close is in it */
 	struct sc_server_deflate *deflate;        /* NULL without permessage-deflate */
 	uint64_t bytes_in, bytes_out, messages_in;
 	int64_t opened_us;

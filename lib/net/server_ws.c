@@ -87,10 +87,47 @@ static void got_message(struct sc_conn *c, const struct sc_frame *f)
 	s->hooks.message(s->arg, c, f->kind == SC_FRAME_TEXT ? SC_TEXT : SC_BINARY, data);
 }
 
+/* Whether a Close is among these frames of a client. */
+static bool holds_close(const unsigned char *p, size_t len)
+{
+	while (len >= 2) {
+		uint64_t n = p[1] & 127;
+		size_t more = n == 126 ? 2 : n == 127 ? 8 : 0, head = 2 + more + 4;
+
+		if ((p[0] & 15) == 8)
+			return true;
+		if (len < head)
+			return false;
+		if (more)
+			n = 0;
+		for (size_t i = 0; i < more; i++)
+			n = n << 8 | p[2 + i];
+		if (n > len - head)
+			return false;
+		p += head + (size_t)n;
+		len -= head + (size_t)n;
+	}
+	return false;
+}
+
+bool sc_conn_leaves(struct sc_conn *c)
+{
+	if (c->state != SC_CONN_OPEN)
+		return true;
+	if (c->ahead.len == 0)
+		return false;
+	if (!c->ahead_known) { /* once a read: a Close that is there stays ahead */
+		c->ahead_known = true;
+		c->close_ahead = holds_close((const unsigned char *)c->ahead.data, c->ahead.len);
+	}
+	return c->close_ahead;
+}
+
 size_t sc_server_frames(struct sc_conn *c, char *data, size_t len)
 {
 	size_t at = 0;
 
+	c->ahead_known = false;
 	while (!c->paused && (c->state == SC_CONN_OPEN || c->state == SC_CONN_CLOSING)) {
 		struct sc_frame f;
 		struct sc_err err;
@@ -112,12 +149,15 @@ size_t sc_server_frames(struct sc_conn *c, char *data, size_t len)
 			continue;
 		else if (f.kind == SC_FRAME_PING)
 			got_ping(c, f.payload);
-		else
+		else {
+			c->ahead = sc_span(data + at, len - at);
 			got_message(c, &f);
+		}
 		/* A large message's memory is not kept for the next. */
 		if (c->reader.whole.cap > SC_CONN_OUT_BATCH &&
 		    c->reader.message_kind == SC_FRAME_NONE)
 			sc_bytes_done(&c->reader.whole);
 	}
+	c->ahead.len = 0;
 	return at;
 }

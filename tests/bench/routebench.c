@@ -87,7 +87,9 @@ static struct sc_broker_node *node_of(const char *endpoint)
 
 static void measure(unsigned subscriptions, unsigned rounds)
 {
-	static const struct sc_broker_hooks hooks = { on_control, on_deliver, on_close };
+	static const struct sc_broker_hooks hooks = { .control = on_control,
+						      .deliver = on_deliver,
+						      .close = on_close };
 	struct sc_broker_options options;
 	struct sc_broker_node *publisher, *worker;
 	struct sc_broker_stats stats;

@@ -219,6 +219,39 @@ usage() { # WORDS ARGUMENT...
 	[[ $output == 3 ]]
 }
 
+@test "an end by --count or a signal takes no message that it has no use for" {
+	broker
+	lost() { sc-node ctl stats | jq .lost_unacked; }
+	sc-node ctl subscribe w c
+	sc-node pub < <(seq 9 | jq -c '["c","s",.]')
+	for want in 1 2 3; do
+		run -0 sc-node sub c --endpoint w --count 1 --format data
+		[[ $output == "$want" ]]
+	done
+	run -0 sc-node sub c --endpoint w --count 1 --format data --exec cat
+	[[ $output == 4 ]]
+	run -1 sc-node sub c --endpoint w --count 1 --exec 'exit 1' --on-fail 'failed s'
+	# a signal while a command runs
+	node s sub c --endpoint w --format data --exec 'cat; until [ -e go ]; do sleep 0.02; done'
+	wait_for has s.out 6
+	kill -TERM "${sc_pids[s]}"
+	: >go
+	await s
+	[[ $ended -eq 143 && $(<s.out) == 6 ]]
+	run -0 sc-node node c --endpoint w --count 3 --format data </dev/null
+	[[ $output == $'7\n8\n9' && $(lost) -eq 0 ]]
+	sc-node ctl subscribe r rpc
+	sc-node pub < <(seq 6 | jq -c '["rpc","a",.]')
+	node got sub rpc '*.reply' --format data --count 6
+	for mode in exec auto; do
+		sc-node reply rpc '*' --endpoint r --count 1 --ack "$mode" -- cat
+		sc-node reply rpc '*' --endpoint r --count 2 --ack "$mode" -- cat
+	done
+	await got
+	seq 6 | same - got.out
+	[[ $(lost) -eq 0 ]]
+}
+
 @test "commands have none of our descriptors but input, output and errors" {
 	broker
 	node s sub c --count 1 --exec 'ls -l /proc/$$/fd | grep -E " 9 ->|anon_inode|socket:"; echo looked'

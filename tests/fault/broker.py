@@ -283,6 +283,41 @@ def a_worker_that_takes_nothing_gets_nothing(folder):
 
 
 @lab.test
+def a_last_ack_and_a_close(folder):
+    """What comes in one piece is understood as one: who leaves is not given the next message."""
+    with Broker(folder) as b:
+        pub = Node(b.port, "pub")
+        pub.do("system", "subscribe.channel", ["w", "work", "*"])
+        n = count(30, 300)
+        for i in range(n):
+            pub.do("work", "s", i)
+        for i in range(n):
+            w = Node(b.port, "w")
+            m = w.hear()
+            check(m[4] == i, m[4], "comes where", i, "is due")
+            words = frame(BINARY, message("system", "ack", None, m[0]))
+            if i % 3 == 1:  # with frames of other kinds and lengths in between
+                words += frame(BINARY, message("other", "s", b"x" * 200)) + frame(PING, b"") + frame(BINARY, message("other", "s", b"x" * 3000))
+            if i % 3 == 2:
+                words += frame(BINARY, message("system", "subscribe.channel", ["w", "work", "*"]))
+            w.send(words + frame(CLOSE, struct.pack(">H", 1000)))
+            check(w.ending()[0] == 1000, "no close came back")
+            w.close()
+        until(lambda: pub.stats()["nodes"] == 3, "they are gone")
+        s = pub.stats()
+        check(s["lost_unacked"] == 0 and s["per_endpoint"]["w"]["queued"] == 0, s)
+        # frames that only look like it, and one that is not whole
+        pub.do("work", "s", "one")
+        w = Node(b.port, "w")
+        m = w.hear()
+        w.send(frame(BINARY, message("system", "ack", None, m[0])) + frame(BINARY, message("other", "s", b"\x88\x80" * 50))[:60])
+        pub.do("work", "s", "two")
+        check(w.hear()[4] == "two", "it was taken for one that leaves")
+        w.cut()
+        pub.cut()
+
+
+@lab.test
 def acks_of_what_was_not_read(folder):
     """Who knows a uid can acknowledge a message of which the first part is on its way."""
     n, size = count(20, 200), 300000

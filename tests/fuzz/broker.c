@@ -57,7 +57,9 @@ static void on_close(void *arg, void *user, int code, const char *reason)
 	peers[peer_of(user)].closed = true;
 }
 
-static const struct sc_broker_hooks hooks = { on_control, on_deliver, on_close };
+static const struct sc_broker_hooks hooks = { .control = on_control,
+					      .deliver = on_deliver,
+					      .close = on_close };
 
 static void go(struct sc_broker *b, int i)
 {

@@ -172,6 +172,31 @@ TEST(a_node_that_cannot_be_sent_to_loses_one)
 	CHECK_INT(stats().lost_unacked, 1);
 }
 
+TEST(a_node_that_leaves_gets_no_more)
+{
+	struct peer *a, *b, *p;
+
+	lab_start();
+	p = join("p", "p");
+	command(p, "U1", "subscribe.channel", "['w' 'c' '*']");
+	a = join("a", "w");
+	send(p, "M1", "c", "s", "1");
+	send(p, "M2", "c", "s", "2");
+	a->leaves = true; /* its last words are on their way */
+	ack(a, "M1");
+	GOT(a, "M1 c/s 1");
+	b = join("b", "w");
+	GOT(b, "M2 c/s 2");
+	ack(b, "M2");
+	send(p, "M3", "c", "s", "3");
+	GOT(b, "M3 c/s 3");
+	command(a, "U2", "unsubscribe.channel", "['w' '*']"); /* it is heard all the same */
+	GOT(a, "ack U2");
+	leave(a);
+	CHECK_INT(stats().lost_unacked, 0);
+	CHECK_INT(stats().acked, 2);
+}
+
 TEST(priority_orders_endpoint_queues)
 {
 	struct peer *a, *p;
@@ -332,7 +357,9 @@ static int compare_data(void *arg, void *user, struct sc_parcel *parcel, enum sc
 
 TEST(data_comes_out_as_it_went_in)
 {
-	static const struct sc_broker_hooks hooks = { lab_control, compare_data, lab_close };
+	static const struct sc_broker_hooks hooks = { .control = lab_control,
+						      .deliver = compare_data,
+						      .close = lab_close };
 	struct peer *p;
 
 	/* not minimal, a key twice, a str that is not UTF-8 */

@@ -26,6 +26,7 @@ struct peer {
 	enum sc_msg_order order;   /* of what it sends */
 	bool orders_seen[2];       /* of what it got */
 	bool refuse;               /* deliver fails */
+	bool leaves;               /* and wants no more */
 	size_t held_len;
 	char held[SC_MSG_UID_MAX * 2 + 1];
 };
@@ -209,6 +210,12 @@ static inline int lab_deliver(void *arg, void *user, struct sc_parcel *parcel,
 	return 0;
 }
 
+static inline bool lab_leaves(void *arg, void *user)
+{
+	(void)arg;
+	return ((struct peer *)user)->leaves;
+}
+
 static inline void lab_close(void *arg, void *user, int code, const char *reason)
 {
 	char text[200];
@@ -228,7 +235,10 @@ static inline void lab_wait(int64_t us)
 /* A fresh broker with lab_options, and no peers. */
 static inline void lab_new(void)
 {
-	static const struct sc_broker_hooks hooks = { lab_control, lab_deliver, lab_close };
+	static const struct sc_broker_hooks hooks = { .control = lab_control,
+						       .deliver = lab_deliver,
+						       .close = lab_close,
+						       .leaves = lab_leaves };
 
 	sc_broker_free(lab);
 	lab = NULL;

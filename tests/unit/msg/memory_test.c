@@ -147,7 +147,9 @@ static void everything(void)
 
 TEST(the_child_only)
 {
-	static const struct sc_broker_hooks hooks = { on_control, on_deliver, on_close };
+	static const struct sc_broker_hooks hooks = { .control = on_control,
+						      .deliver = on_deliver,
+						      .close = on_close };
 	struct sc_broker_options options;
 	struct sc_broker_stats stats;
 	void *last;

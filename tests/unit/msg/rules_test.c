@@ -555,7 +555,9 @@ static void keep_stats(void *arg, void *user, struct sc_span bytes)
 
 TEST(stats_are_answered)
 {
-	static const struct sc_broker_hooks hooks = { keep_stats, lab_deliver, lab_close };
+	static const struct sc_broker_hooks hooks = { .control = keep_stats,
+						      .deliver = lab_deliver,
+						      .close = lab_close };
 	struct peer *p, *a;
 
 	lab_start();
