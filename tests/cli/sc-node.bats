@@ -1,5 +1,6 @@
 # sc-node: verbs, lines, acks, ends, statuses. What needs a broker runs against sc-broker; what looks at single messages, or needs
 # a broker that misbehaves, against tests/cli/msgpeer.py.
+# run: limit 300
 
 load ../lib/common
 
