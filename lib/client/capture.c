@@ -193,7 +193,7 @@ static int set_up(struct capture *c, struct sc_err *err)
 	if (rc == 0)
 		rc = sc_timer_new(c->loop, on_stop, c, &c->quiet_timer, err);
 	if (rc == 0)
-		rc = sc_ending_new(c->loop, c->sink, on_ending, c, &c->ending, err);
+		rc = sc_ending_new(c->loop, c->sink, SC_ENDING_MS, on_ending, c, &c->ending, err);
 	if (rc == 0)
 		rc = sc_client_new(c->loop, &c->o->connection, &hooks, c, &c->client, err);
 	return rc;

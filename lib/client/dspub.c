@@ -1,7 +1,6 @@
 /* client/dspub.c: see client/dspub.h. */
 #include "client/dspub_internal.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,38 +25,36 @@ static void note_error(struct sc_dspub *p, const struct sc_err *err)
 		sc_err_on(&p->err, "to stream", p->place);
 }
 
-static void check_end(struct sc_dspub *p)
+static bool ending(const struct sc_dspub *p)
 {
-	if (!p->ending || !p->over)
+	return sc_ending_is_begun(p->ending);
+}
+
+static void close_connection(struct sc_dspub *p)
+{
+	if (p->closing)
 		return;
-	if (!p->sink || sc_sink_idle(p->sink))
-		sc_loop_stop(p->loop);
-	else
-		sc_timer_start(p->poll_timer, 10);
+	p->closing = true;
+	sc_timer_stop(p->later_timer);
+	sc_timer_stop(p->answer_timer);
+	sc_client_close(p->client, 1000, "");
 }
 
-static void on_poll(void *arg)
+static void on_ending(void *arg)
 {
-	check_end(arg);
-}
+	struct sc_dspub *p = arg;
 
-static void on_drain(void *arg)
-{
-	sc_loop_stop(((struct sc_dspub *)arg)->loop);
+	sc_input_want(p->input, false);
+	if (!p->asking)
+		close_connection(p);
 }
 
 /* Nothing more is taken in. NOW: nor is an answer waited for. */
 void sc_dspub_begin_end(struct sc_dspub *p, bool now)
 {
-	p->ending = true;
-	sc_input_want(p->input, false);
-	if (!p->closing && (now || !p->asking)) {
-		p->closing = true;
-		sc_timer_stop(p->later_timer);
-		sc_timer_stop(p->answer_timer);
-		sc_client_close(p->client, 1000, "");
-	}
-	check_end(p);
+	sc_ending_begin(p->ending);
+	if (now)
+		close_connection(p);
 }
 
 void sc_dspub_give_up(struct sc_dspub *p, const struct sc_err *err)
@@ -264,7 +261,7 @@ static void take_lines(struct sc_dspub *p)
 	struct sc_err err;
 	int rc;
 
-	while (!p->ending && !sc_dspost_full(p->post) && (!p->sink || !sc_sink_full(p->sink))) {
+	while (!ending(p) && !sc_dspost_full(p->post) && (!p->sink || !sc_sink_full(p->sink))) {
 		rc = sc_input_line(p->input, &line, &of_line, &err);
 		if (rc == 0)
 			break;
@@ -283,7 +280,7 @@ static void take_lines(struct sc_dspub *p)
 			return;
 		}
 	}
-	sc_input_want(p->input, !p->ending && !sc_dspost_full(p->post) &&
+	sc_input_want(p->input, !ending(p) && !sc_dspost_full(p->post) &&
 					(!p->sink || !sc_sink_full(p->sink)));
 }
 
@@ -306,13 +303,13 @@ static void all_stored(struct sc_dspub *p)
 {
 	struct sc_err err;
 
-	if (!p->input_failed && !p->ending && sc_dspost_ended(p->post, &err) < 0) {
+	if (!p->input_failed && !ending(p) && sc_dspost_ended(p->post, &err) < 0) {
 		sc_dspub_give_up(p, &err);
 		return;
 	}
 	if (sc_dspub_save_state(p, &err) < 0) {
 		sc_dspub_give_up(p, &err);
-	} else if (p->d->close && p->step != STEP_CLOSE && !p->ending && !p->input_failed) {
+	} else if (p->d->close && p->step != STEP_CLOSE && !ending(p) && !p->input_failed) {
 		p->step = STEP_CLOSE;
 		ask(p);
 	} else {
@@ -338,7 +335,7 @@ void sc_dspub_next(struct sc_dspub *p)
 	if (p->asking)
 		return;
 	if (!sc_dspost_open(p->post)) {
-		rc = p->ending && !p->input_failed ? 0 : sc_dspost_begin(p->post, &body, &err);
+		rc = ending(p) && !p->input_failed ? 0 : sc_dspost_begin(p->post, &body, &err);
 		if (rc == 1 && sc_dspub_save_state(p, &err) < 0)
 			rc = err.code;
 		if (rc < 0) {
@@ -346,7 +343,7 @@ void sc_dspub_next(struct sc_dspub *p)
 			return;
 		}
 		if (rc == 0) {
-			if (p->ending || p->input_failed || sc_input_ended(p->input))
+			if (ending(p) || p->input_failed || sc_input_ended(p->input))
 				all_stored(p);
 			return;
 		}
@@ -361,7 +358,7 @@ void sc_dspub_sink_failed(void *arg, const struct sc_err *err)
 	struct sc_dspub *p = arg;
 
 	note_error(p, err);
-	sc_timer_start(p->drain_timer, DRAIN_MS);
+	sc_ending_left(p->ending);
 	sc_sink_free(p->sink);
 	p->sink = NULL;
 	sc_dspub_begin_end(p, false);
@@ -427,17 +424,18 @@ static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *end
 		sc_dspub_answered(p);
 		return p->closing ? SC_CLIENT_END : SC_CLIENT_AT_ONCE;
 	}
-	if (!p->closing && ended->was_open && !was_asking && !p->ending) {
+	if (!p->closing && ended->was_open && !was_asking && !ending(p)) {
 		p->reconnects = true; /* an idle connection may be closed at any time */
 		return SC_CLIENT_AT_ONCE;
 	}
 	if (!p->closing && was_asking && p->step == STEP_POST && sc_dspub_in_doubt(p)) {
 		sc_dspost_doubt(p->post, &err);
 		note_error(p, &err);
-		p->ending = p->closing = true;
+		p->closing = true;
+		sc_ending_begin(p->ending);
 	}
 	p->sent_before |= was_asking && p->step == STEP_POST;
-	if (p->ending)
+	if (ending(p))
 		p->closing = true;
 	if (p->closing)
 		told.wait_ms = -1;
@@ -449,32 +447,18 @@ static void on_finished(void *arg, const struct sc_err *err)
 {
 	struct sc_dspub *p = arg;
 
-	p->over = true;
 	if (!p->closing && err->code)
 		note_error(p, err);
-	p->ending = p->closing = true;
+	p->closing = true;
 	sc_input_want(p->input, false);
 	if (p->sink)
 		sc_sink_finish(p->sink);
-	check_end(p);
+	sc_ending_closed(p->ending);
 }
 
 static void on_warning(void *arg, const char *text)
 {
 	sc_events_warning(((struct sc_dspub *)arg)->events, text);
-}
-
-static void on_signal(void *arg, int signo)
-{
-	struct sc_dspub *p = arg;
-
-	if (p->result.signo) {
-		sc_loop_stop(p->loop);
-		return;
-	}
-	p->result.signo = signo;
-	sc_timer_start(p->drain_timer, DRAIN_MS);
-	sc_dspub_begin_end(p, false);
 }
 
 static void on_room(void *arg)
@@ -512,16 +496,10 @@ static int set_up_loop(struct sc_dspub *p, struct sc_err *err)
 		rc = sc_timer_new(p->loop, on_late, p, &p->answer_timer, err);
 	if (rc == 0)
 		rc = sc_timer_new(p->loop, on_later, p, &p->later_timer, err);
-	if (rc == 0)
-		rc = sc_timer_new(p->loop, on_drain, p, &p->drain_timer, err);
-	if (rc == 0)
-		rc = sc_timer_new(p->loop, on_poll, p, &p->poll_timer, err);
-	if (rc == 0)
-		rc = sc_loop_signal(p->loop, SIGINT, on_signal, p, err);
-	if (rc == 0)
-		rc = sc_loop_signal(p->loop, SIGTERM, on_signal, p, err);
 	if (rc == 0 && p->o->out_fd >= 0)
 		rc = sc_sink_new(p->loop, &sink, &p->sink, err);
+	if (rc == 0)
+		rc = sc_ending_new(p->loop, p->sink, DRAIN_MS, on_ending, p, &p->ending, err);
 	if (rc == 0)
 		rc = sc_input_open(p->loop, p->o->in_fd, (size_t)p->o->connection.message_max,
 				   &input, p, &p->input, err);
@@ -563,9 +541,8 @@ static void tear_down(struct sc_dspub *p)
 {
 	sc_client_free(p->client);
 	sc_input_close(p->input);
+	sc_ending_free(p->ending);
 	sc_sink_free(p->sink);
-	sc_timer_free(p->poll_timer);
-	sc_timer_free(p->drain_timer);
 	sc_timer_free(p->later_timer);
 	sc_timer_free(p->answer_timer);
 	sc_loop_free(p->loop);
@@ -622,6 +599,7 @@ int sc_dspub_run(const struct sc_dspub_options *options, struct sc_publication_r
 		if (err)
 			*err = p.err;
 	}
+	p.result.signo = sc_ending_signo(p.ending);
 	tear_down(&p);
 	*ret_result = p.result;
 	return rc;

@@ -14,6 +14,7 @@
 #include "client/cursor.h"
 #include "client/dspost.h"
 #include "client/dspub.h"
+#include "client/ending.h"
 #include "client/input.h"
 #include "client/sink.h"
 #include "net/httpanswer.h"
@@ -36,14 +37,15 @@ struct sc_dspub {
 	struct sc_dspost_state state;
 	bool has_state;
 	struct sc_sink *sink;
-	struct sc_timer *answer_timer, *later_timer, *drain_timer, *poll_timer;
+	struct sc_ending *ending;
+	struct sc_timer *answer_timer, *later_timer;
 	struct sc_httpanswer answer;
 	struct sc_bytes target, type, request, fields, lines, text;
 	char words[SC_DSPUB_WORDS]; /* the start of a refusal's body */
 	size_t words_len;
 	char place[160];
 	enum sc_dspub_step step;
-	bool asking, headed, reconnects, closing, ending, over, epoch_tried, input_failed;
+	bool asking, headed, reconnects, closing, epoch_tried, input_failed;
 	bool tail_known;
 	bool seq_refused; /* the request, as it seems, for its Stream-Seq */
 	bool sent_before; /* it was, and no answer came: it may be stored */

@@ -276,7 +276,7 @@ static int set_up_loop(struct sc_dssub *s, struct sc_err *err)
 	if (rc == 0)
 		rc = sc_sink_new(s->loop, &sink, &s->sink, err);
 	if (rc == 0)
-		rc = sc_ending_new(s->loop, s->sink, on_ending, s, &s->ending, err);
+		rc = sc_ending_new(s->loop, s->sink, SC_ENDING_MS, on_ending, s, &s->ending, err);
 	if (rc == 0)
 		rc = sc_timer_new(s->loop, on_idle, s, &s->idle_timer, err);
 	if (rc == 0)

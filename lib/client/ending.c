@@ -6,8 +6,7 @@
 
 #include "base/file.h"
 
-#define DRAIN_MS 1000 /* after a signal: how long a busy consumer is waited for */
-#define POLL_MS 10    /* how often it is asked whether it has taken everything */
+#define POLL_MS 10 /* how often it is asked whether it has taken everything */
 
 struct sc_ending {
 	struct sc_loop *loop;
@@ -15,6 +14,7 @@ struct sc_ending {
 	void (*tell)(void *arg);
 	void *arg;
 	struct sc_timer *drain, *poll;
+	int64_t drain_ms;
 	int signo;
 	bool begun, closed;
 };
@@ -25,7 +25,7 @@ static void check(void *arg)
 
 	if (!e->begun || !e->closed)
 		return;
-	if (sc_sink_idle(e->sink))
+	if (!e->sink || sc_sink_idle(e->sink))
 		sc_loop_stop(e->loop);
 	else
 		sc_timer_start(e->poll, POLL_MS);
@@ -53,13 +53,14 @@ static void on_signal(void *arg, int signo)
 		return;
 	}
 	e->signo = signo;
-	sc_timer_start(e->drain, DRAIN_MS);
+	sc_timer_start(e->drain, e->drain_ms);
 	sc_ending_begin(e);
 	check(e);
 }
 
-int sc_ending_new(struct sc_loop *loop, struct sc_sink *sink, void (*begun)(void *arg), void *arg,
-		  struct sc_ending **ret_ending, struct sc_err *err)
+int sc_ending_new(struct sc_loop *loop, struct sc_sink *sink, int64_t drain_ms,
+		  void (*begun)(void *arg), void *arg, struct sc_ending **ret_ending,
+		  struct sc_err *err)
 {
 	struct sc_ending *e = sc_calloc(1, sizeof(*e));
 	int rc;
@@ -68,6 +69,7 @@ int sc_ending_new(struct sc_loop *loop, struct sc_sink *sink, void (*begun)(void
 		return sc_err_nomem(err, "cannot start");
 	e->loop = loop;
 	e->sink = sink;
+	e->drain_ms = drain_ms;
 	e->tell = begun;
 	e->arg = arg;
 	rc = sc_timer_new(loop, on_drain, e, &e->drain, err);
@@ -98,6 +100,12 @@ void sc_ending_closed(struct sc_ending *e)
 {
 	e->begun = e->closed = true;
 	check(e);
+}
+
+void sc_ending_left(struct sc_ending *e)
+{
+	e->sink = NULL;
+	sc_timer_start(e->drain, e->drain_ms);
 }
 
 bool sc_ending_is_begun(const struct sc_ending *e)

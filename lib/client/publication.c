@@ -1,10 +1,10 @@
 /* client/publication.c: publish lines over any number of connections. */
 #include "client/publication.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "client/ending.h"
 #include "client/input.h"
 #include "client/outbox.h"
 #include "client/sink.h"
@@ -29,7 +29,8 @@ struct publication {
 	struct sc_outbox *box;
 	struct sc_pubrow *rows;
 	struct sc_sink *sink; /* NULL when nobody wants the lines */
-	struct sc_timer *later_timer, *drain_timer, *poll_timer;
+	struct sc_ending *ending;
+	struct sc_timer *later_timer;
 	struct sc_bytes url, store, lines;
 	char place[160]; /* for words */
 	uint64_t epoch;
@@ -37,7 +38,7 @@ struct publication {
 	struct sc_publication_result result;
 	int rc;
 	struct sc_err err;
-	bool greeted, closing, ending, over;
+	bool greeted, closing;
 	bool asked; /* we end the connection to make another one: nobody is told */
 	int64_t later_ms;
 	uint64_t fault_moved;
@@ -54,25 +55,9 @@ static void note_error(struct publication *p, const struct sc_err *err)
 		sc_err_on(&p->err, "to stream", p->place);
 }
 
-/* Over once the connection is closed and the reader has the lines. */
-static void check_end(struct publication *p)
+static bool ending(const struct publication *p)
 {
-	if (!p->ending || !p->over)
-		return;
-	if (!p->sink || sc_sink_idle(p->sink))
-		sc_loop_stop(p->loop);
-	else
-		sc_timer_start(p->poll_timer, 10);
-}
-
-static void on_poll(void *arg)
-{
-	check_end(arg);
-}
-
-static void on_drain(void *arg)
-{
-	sc_loop_stop(((struct publication *)arg)->loop);
+	return sc_ending_is_begun(p->ending);
 }
 
 static void close_connection(struct publication *p)
@@ -85,15 +70,22 @@ static void close_connection(struct publication *p)
 	sc_client_close(p->client, SC_CLOSE_NORMAL, "");
 }
 
+static void on_ending(void *arg)
+{
+	struct publication *p = arg;
+
+	sc_input_want(p->input, false);
+	sc_timer_stop(p->later_timer);
+	if (sc_outbox_empty(p->box) || !p->greeted)
+		close_connection(p);
+}
+
 /* Nothing more is taken in. NOW: nor is a reply waited for. */
 static void begin_end(struct publication *p, bool now)
 {
-	p->ending = true;
-	sc_input_want(p->input, false);
-	sc_timer_stop(p->later_timer);
-	if (now || sc_outbox_empty(p->box) || !p->greeted)
+	sc_ending_begin(p->ending);
+	if (now)
 		close_connection(p);
-	check_end(p);
 }
 
 static void give_up(struct publication *p, const struct sc_err *err)
@@ -131,7 +123,7 @@ static void check_done(struct publication *p)
 {
 	if (p->closing || !sc_outbox_empty(p->box))
 		return;
-	if (p->ending || (p->greeted && sc_input_ended(p->input)))
+	if (ending(p) || (p->greeted && sc_input_ended(p->input)))
 		begin_end(p, true);
 }
 
@@ -143,7 +135,7 @@ static void take_lines(struct publication *p)
 	struct sc_err err;
 	int rc = 1;
 
-	if (!p->greeted || p->ending)
+	if (!p->greeted || ending(p))
 		return;
 	while (!sc_outbox_full(p->box)) {
 		rc = sc_input_line(p->input, &line, &of_line, &err);
@@ -186,7 +178,7 @@ static void on_sink_failed(void *arg, const struct sc_err *err)
 	struct publication *p = arg;
 
 	note_error(p, err);
-	sc_timer_start(p->drain_timer, DRAIN_MS);
+	sc_ending_left(p->ending);
 	sc_sink_free(p->sink);
 	p->sink = NULL;
 	if (sc_client_paused(p->client) && !p->closing)
@@ -501,8 +493,8 @@ static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *end
 	sc_err_clear(&err);
 	if (!p->closing && !p->asked && ended->was_open && judge(p, ended, &err) < 0) {
 		note_error(p, &err);
-		p->ending = true;
 		p->closing = true;
+		sc_ending_begin(p->ending);
 	}
 	if (p->closing)
 		told.wait_ms = -1;
@@ -516,34 +508,20 @@ static void on_finished(void *arg, const struct sc_err *err)
 	struct publication *p = arg;
 	struct sc_err last = *err;
 
-	p->over = true;
 	if (!p->closing && err->code) {
 		sc_err_field_u64(&last, "stored_line", sc_outbox_line(p->box));
 		note_error(p, &last);
 	}
-	p->ending = p->closing = true;
+	p->closing = true;
 	sc_input_want(p->input, false);
 	if (p->sink)
 		sc_sink_finish(p->sink);
-	check_end(p);
+	sc_ending_closed(p->ending);
 }
 
 static void on_warning(void *arg, const char *text)
 {
 	sc_events_warning(((struct publication *)arg)->events, text);
-}
-
-static void on_signal(void *arg, int signo)
-{
-	struct publication *p = arg;
-
-	if (p->result.signo) {
-		sc_loop_stop(p->loop);
-		return;
-	}
-	p->result.signo = signo;
-	sc_timer_start(p->drain_timer, DRAIN_MS);
-	begin_end(p, false);
 }
 
 static void on_room(void *arg)
@@ -593,16 +571,10 @@ static int set_up_loop(struct publication *p, struct sc_err *err)
 
 	if (rc == 0)
 		rc = sc_timer_new(p->loop, on_later, p, &p->later_timer, err);
-	if (rc == 0)
-		rc = sc_timer_new(p->loop, on_drain, p, &p->drain_timer, err);
-	if (rc == 0)
-		rc = sc_timer_new(p->loop, on_poll, p, &p->poll_timer, err);
-	if (rc == 0)
-		rc = sc_loop_signal(p->loop, SIGINT, on_signal, p, err);
-	if (rc == 0)
-		rc = sc_loop_signal(p->loop, SIGTERM, on_signal, p, err);
 	if (rc == 0 && p->o->out_fd >= 0)
 		rc = sc_sink_new(p->loop, &sink, &p->sink, err);
+	if (rc == 0)
+		rc = sc_ending_new(p->loop, p->sink, DRAIN_MS, on_ending, p, &p->ending, err);
 	if (rc == 0)
 		rc = sc_input_open(p->loop, p->o->in_fd, p->o->connection.message_max, &input, p,
 				   &p->input, err);
@@ -634,9 +606,8 @@ static void tear_down(struct publication *p)
 {
 	sc_client_free(p->client);
 	sc_input_close(p->input);
+	sc_ending_free(p->ending);
 	sc_sink_free(p->sink);
-	sc_timer_free(p->poll_timer);
-	sc_timer_free(p->drain_timer);
 	sc_timer_free(p->later_timer);
 	sc_loop_free(p->loop);
 	sc_outbox_free(p->box);
@@ -682,6 +653,7 @@ int sc_publication_run(const struct sc_publication_options *options,
 		if (err)
 			*err = p.err;
 	}
+	p.result.signo = sc_ending_signo(p.ending);
 	tear_down(&p);
 	*ret_result = p.result;
 	return rc;

@@ -582,7 +582,7 @@ static int set_up(struct subscription *s, struct sc_err *err)
 	if (rc == 0)
 		rc = sc_sink_new(s->loop, &sink, &s->sink, err);
 	if (rc == 0)
-		rc = sc_ending_new(s->loop, s->sink, on_ending, s, &s->ending, err);
+		rc = sc_ending_new(s->loop, s->sink, SC_ENDING_MS, on_ending, s, &s->ending, err);
 	if (rc == 0)
 		rc = set_up_timers(s, err);
 	if (rc == 0)
