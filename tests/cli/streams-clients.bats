@@ -368,3 +368,48 @@ differ() {
 stored_up_to() {
 	[[ $(cat a.out b.out | sed 's/.*,\(.*\)]/\1/' | sort -n | tail -1) -ge $1 ]]
 }
+
+@test "signals: what is on its way is waited for, and told; a second one ends it at once" {
+	abc
+	hold pub
+	start pub sc-pub "$url/s"
+	say pub 1
+	wait_for lines pub.out 1
+	# nothing is on its way
+	stop pub
+	[[ $ended -eq 143 && ! -s pub.err ]]
+	start pub sc-pub "$url/s"
+	say pub 2
+	wait_for lines pub.out 1
+	stop server STOP
+	say pub 3
+	wait_for asked
+	stop pub
+	[[ $ended -eq 143 ]]
+	has pub.err 'lines 2 to 2 were sent and not acknowledged: they may be stored or not'
+	stop server CONT
+	# a reader that takes nothing: the first signal waits for it, the second does not
+	seq 1 200000 >pub2.in
+	mkfifo pipe
+	start pub2 sh -c "exec sc-pub '$url/s' >pipe"
+	exec {slow}<pipe
+	wait_for full pipe
+	kill -TERM "$pid"
+	kill -INT "$pid"
+	await pub2
+	[[ $ended -eq 143 ]]
+	exec {slow}<&-
+}
+
+# The line was taken out of the input, and its request is at the server, which does not read it.
+asked() {
+	ss -Htn "sport = :$port" | awk '$2 > 0 { found = 1 } END { exit !found }'
+}
+
+full() {
+	python3 -c '
+import array, fcntl, sys, termios
+n = array.array("i", [0])
+fcntl.ioctl(int(sys.argv[1]), termios.FIONREAD, n)
+sys.exit(n[0] < 60000)' "$slow" 2>/dev/null
+}
