@@ -1,11 +1,9 @@
 /*
- * index.c: the index (LMDB) and its published state: opening, trusting, locking, rebuilding.
+ * index.c: the index (LMDB): opening, trusting, locking, rebuilding.
  *
- * index.state is one record that each commit overwrites last: the frontier for readers (who need
- * no transaction and no right to write for it), what a follower waits on, and the proof that
- * index.mdb can be trusted: it names the boot, the log and the inode. LMDB without sync is safe
- * against killed processes but not against power cuts, and a copied or restored one may be torn,
- * so an index that the record does not vouch for is never opened but rebuilt from the journals.
+ * LMDB without sync is safe against killed processes but not against power cuts, and a copied or
+ * restored one may be torn, so an index that the record in index.state does not vouch for is never
+ * opened but rebuilt from the journals.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,25 +12,14 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "base/file.h"
 #include "log/log_internal.h"
+#include "log/record.h"
 
 #define INDEX_SIZE_MAX (8ull << 30)
 #define NEW_INDEX "index.mdb.new"
-#define TRIES 100
 #define REAP_EVERY 1024
-
-static const char magic[8] = "SCSTATE\x02";
-struct record {
-	char magic[8];
-	char boot[40];
-	char stream_id[40];
-	uint64_t dev, ino; /* of index.mdb */
-	struct sc_state state;
-	uint64_t check; /* xxh3 of all before */
-};
 
 static const char *const tables[] = { "state",     "blocks",   "journals", "sources",
 				      "producers", "segments", NULL };
@@ -46,32 +33,6 @@ static const struct sc_kv_options kv_options = {
 int sc_index_open_kv(const char *path, struct sc_kv **ret_kv, struct sc_err *err)
 {
 	return sc_kv_open(path, &kv_options, ret_kv, err);
-}
-
-static uint64_t record_check(const struct record *r)
-{
-	return XXH3_64bits(r, offsetof(struct record, check));
-}
-
-/*
- * true: a whole record. A writer may be overwriting it under us: look again, the write takes no
- * time.
- */
-static bool read_record(int fd, struct record *ret_record)
-{
-	for (int i = 0; i < TRIES; i++) {
-		struct record r;
-		ssize_t n = pread(fd, &r, sizeof(r), 0);
-
-		if (n == (ssize_t)sizeof(r) && !memcmp(r.magic, magic, sizeof(magic)) &&
-		    r.check == record_check(&r)) {
-			*ret_record = r;
-			return true;
-		}
-		if (n >= 0 && n < (ssize_t)sizeof(r))
-			return false;
-	}
-	return false;
 }
 
 static int lock(const struct sc_log *log, int how, struct sc_err *err)
@@ -91,22 +52,6 @@ static int lock(const struct sc_log *log, int how, struct sc_err *err)
 static void unlock(const struct sc_log *log)
 {
 	flock(log->dir_fd, LOCK_UN);
-}
-
-static int publish(struct sc_log *log, const struct sc_state *state, struct sc_err *err)
-{
-	struct record r;
-	char path[PATH_MAX];
-
-	memset(&r, 0, sizeof(r));
-	memcpy(r.magic, magic, sizeof(magic));
-	memcpy(r.boot, log->boot, sizeof(log->boot));
-	snprintf(r.stream_id, sizeof(r.stream_id), "%s", log->settings.stream_id);
-	sc_kv_identity(log->kv, &r.dev, &r.ino);
-	r.state = *state;
-	r.check = record_check(&r);
-	sc_log_file(log, path, SC_STATE_FILE);
-	return sc_pwrite_all(log->state_fd, &r, sizeof(r), 0, path, err);
 }
 
 static int kv_state(struct sc_kv_txn *txn, struct sc_state *ret_state, struct sc_err *err)
@@ -148,37 +93,6 @@ static int journals_lost(const struct sc_log *log, const struct sc_state *state,
 		    log->path);
 	sc_err_field_u64(err, "last_good", next - 1);
 	return SC_E_DATA;
-}
-
-static bool boot_is_ours(const struct sc_log *log, const struct record *r)
-{
-	return !strncmp(r->boot, log->boot, sizeof(r->boot)) &&
-	       !strncmp(r->stream_id, log->settings.stream_id, sizeof(r->stream_id));
-}
-
-/* Open index.state and check whether it vouches for index.mdb: 1 yes, 0 no. */
-static int open_state(struct sc_log *log, struct record *ret_record, struct sc_err *err)
-{
-	char path[PATH_MAX];
-	struct stat st;
-
-	sc_log_file(log, path, SC_STATE_FILE);
-	log->state_fd = open(path, O_RDWR | O_CLOEXEC);
-	log->state_writable = log->state_fd >= 0;
-	if (log->state_fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS))
-		log->state_fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (log->state_fd < 0) {
-		if (errno == ENOENT)
-			return 0;
-		sc_err_sys(err, errno == EACCES ? SC_E_NOAUTH : SC_E_IO, errno, "cannot open");
-		sc_err_on(err, "file", path);
-		return err ? err->code : SC_E_IO;
-	}
-	if (!read_record(log->state_fd, ret_record) || !boot_is_ours(log, ret_record))
-		return 0;
-	sc_log_file(log, path, SC_INDEX_FILE);
-	return stat(path, &st) == 0 && (uint64_t)st.st_dev == ret_record->dev &&
-	       (uint64_t)st.st_ino == ret_record->ino;
 }
 
 /*
@@ -230,7 +144,7 @@ out:
 }
 
 /* Under the lock: compare the index with the record and the files. 1 good, 0 to be rebuilt. */
-static int check_index(struct sc_log *log, const struct record *record, struct sc_err *err)
+static int check_index(struct sc_log *log, const struct sc_record *record, struct sc_err *err)
 {
 	struct sc_kv_txn *txn = NULL;
 	struct sc_state state;
@@ -254,7 +168,7 @@ static int check_index(struct sc_log *log, const struct record *record, struct s
 	if (state.change > record->state.change) {
 		/* a process died between the commit and its publication; whoever commits waits for
 		 * our lock */
-		rc = publish(log, &state, err);
+		rc = sc_record_write(log, &state, err);
 		if (rc < 0)
 			return rc;
 	}
@@ -279,9 +193,9 @@ static const char *why_not(const char *path)
 static int try_open(struct sc_log *log, struct sc_err *err)
 {
 	char path[PATH_MAX];
-	struct record record;
+	struct sc_record record;
 	struct sc_err why = { 0 };
-	int rc = open_state(log, &record, err);
+	int rc = sc_record_open(log, &record, err);
 
 	if (rc <= 0)
 		return rc;
@@ -316,13 +230,13 @@ static int try_open(struct sc_log *log, struct sc_err *err)
 static int open_scanned(struct sc_log *log, struct sc_err *err)
 {
 	struct sc_recovery r = { .txn = NULL };
-	struct record record;
+	struct sc_record record;
 	int rc = sc_recover(log, &r, err);
 
 	if (rc < 0)
 		return rc;
 	sc_index_close(log);
-	if (open_state(log, &record, NULL) == 1)
+	if (sc_record_open(log, &record, NULL) == 1)
 		return 0;
 	sc_index_close(log);
 	log->scanned = r.state;
@@ -388,7 +302,7 @@ int sc_index_open(struct sc_log *log, struct sc_err *err)
  */
 static int check_bound(struct sc_log *log, struct sc_recovery *r, struct sc_err *err)
 {
-	struct record old;
+	struct sc_record old;
 	char path[PATH_MAX];
 	int fd, rc = 0;
 
@@ -396,7 +310,7 @@ static int check_bound(struct sc_log *log, struct sc_recovery *r, struct sc_err 
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
-	if (read_record(fd, &old) &&
+	if (sc_record_read(fd, &old) &&
 	    !strncmp(old.stream_id, log->settings.stream_id, sizeof(old.stream_id)) &&
 	    old.state.next > r->state.next) {
 		rc = journals_lost(log, &old.state, r->state.next, err);
@@ -497,7 +411,7 @@ int sc_index_rebuild(struct sc_log *log, struct sc_err *err)
 		return rc;
 	}
 	log->state_writable = true;
-	rc = publish(log, &r.state, err);
+	rc = sc_record_write(log, &r.state, err);
 	log->locked = true; /* our caller holds the lock: look-ups take the index as it is */
 	if (rc == 0)
 		sc_recover_sweep(log, &r);
@@ -539,7 +453,7 @@ static int open_again(struct sc_log *log, struct sc_err *err)
 
 int sc_index_now(struct sc_log *log, struct sc_state *ret_state, struct sc_err *err)
 {
-	struct record r;
+	struct sc_record r;
 	struct stat st;
 	int rc;
 
@@ -548,13 +462,14 @@ int sc_index_now(struct sc_log *log, struct sc_state *ret_state, struct sc_err *
 
 	for (int i = 0; i < 3; i++) {
 		if (log->state_fd >= 0 && fstat(log->state_fd, &st) == 0 && st.st_nlink > 0 &&
-		    !sc_log_moved(log) && read_record(log->state_fd, &r) && boot_is_ours(log, &r)) {
+		    !sc_log_moved(log) && sc_record_read(log->state_fd, &r) &&
+		    sc_record_ours(log, &r)) {
 			*ret_state = r.state;
 			return 0;
 		}
 		if (log->state_fd < 0 && log->scanned.next) {
 			/* read only, no index so far: has somebody made one by now? */
-			if (open_state(log, &r, NULL) == 1)
+			if (sc_record_open(log, &r, NULL) == 1)
 				continue;
 			sc_close(&log->state_fd);
 			*ret_state = log->scanned;
@@ -573,11 +488,11 @@ int sc_index_now(struct sc_log *log, struct sc_state *ret_state, struct sc_err *
 /* Is the index that we have open still the log's? */
 static bool still_ours(struct sc_log *log, const struct sc_state *state)
 {
-	struct record r;
+	struct sc_record r;
 	struct stat st;
 	uint64_t dev, ino;
 
-	if (fstat(log->state_fd, &st) < 0 || st.st_nlink == 0 || !read_record(log->state_fd, &r))
+	if (fstat(log->state_fd, &st) < 0 || st.st_nlink == 0 || !sc_record_read(log->state_fd, &r))
 		return false;
 	sc_kv_identity(log->kv, &dev, &ino);
 	return r.dev == dev && r.ino == ino && state->change >= r.state.change;
@@ -681,7 +596,7 @@ int sc_index_end(struct sc_log *log, struct sc_kv_txn **txn, const struct sc_sta
 		return rc;
 	}
 	log->journal_new = false;
-	if (publish(log, state, err) < 0) {
+	if (sc_record_write(log, state, err) < 0) {
 		char path[PATH_MAX];
 
 		/* without a record everybody rebuilds, and finds the rows: the commit stands */
