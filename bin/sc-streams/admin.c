@@ -41,13 +41,11 @@ static void print_expiry(const struct sc_ds_stream *s, bool json)
 /* How many bytes of REST are one character that can be shown; 0: none. */
 static size_t character(struct sc_span rest)
 {
-	unsigned char c = (unsigned char)rest.data[0];
-
-	if (c < 0x80)
-		return c > ' ' && c != 0x7f;
-	for (size_t len = 2; len <= 4 && len <= rest.len; len++)
+	if (rest.data[0] == ' ' || sc_control_len(rest.data, rest.len))
+		return 0;
+	for (size_t len = 1; len <= 4 && len <= rest.len; len++)
 		if (sc_utf8_valid(sc_span(rest.data, len)))
-			return c == 0xc2 && (unsigned char)rest.data[1] < 0xa0 ? 0 : len;
+			return len;
 	return 0;
 }
 
@@ -206,9 +204,7 @@ static int call_it(const char *folder, struct sc_ds_call *call, const char *trie
 		   const char *name, struct sc_err *err)
 {
 	/* upkeep is the server's, or the next one's */
-	struct sc_ds_settings settings = { .sweep_ms = -1,
-					   .repair_ms = -1,
-					   .trouble = on_trouble };
+	struct sc_ds_settings settings = { .sweep_ms = -1, .repair_ms = -1, .trouble = on_trouble };
 	struct sc_ds *ds = NULL;
 	int rc = open_to_read(folder, &ds, err); /* the folder must be there */
 

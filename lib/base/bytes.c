@@ -146,6 +146,18 @@ static size_t utf8_len(const unsigned char *p, size_t left)
 	return len;
 }
 
+size_t sc_control_len(const char *data, size_t len)
+{
+	unsigned char c = (unsigned char)data[0];
+
+	if (c < 0x20 || c == 0x7f)
+		return 1;
+	return c == 0xc2 && len > 1 && (unsigned char)data[1] >= 0x80 &&
+			       (unsigned char)data[1] < 0xa0
+		       ? 2
+		       : 0;
+}
+
 int sc_bytes_put_json(struct sc_bytes *b, struct sc_span text)
 {
 	const unsigned char *p = (const unsigned char *)text.data;

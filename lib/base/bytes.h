@@ -63,6 +63,10 @@ int sc_bytes_put_json(struct sc_bytes *b, struct sc_span text);
 void sc_bytes_drop(struct sc_bytes *b, size_t front);   /* forget the first FRONT bytes */
 const char *sc_bytes_str(struct sc_bytes *b);            /* NUL-terminated view, NULL without memory */
 
+/* How many bytes at DATA are a control character, which a terminal may obey: 1 for U+0000..1F and
+ * U+007F, 2 for U+0080..9F in UTF-8, 0 for any other. LEN is not 0. */
+size_t sc_control_len(const char *data, size_t len);
+
 /* Decimal digits. sc_u64_digits writes at most 20 bytes, no NUL, and returns how many. */
 size_t sc_u64_digits(char *ret_text, uint64_t value);
 size_t sc_i64_digits(char *ret_text, int64_t value);     /* at most 20, sign included */

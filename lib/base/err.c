@@ -85,15 +85,15 @@ static void text_put_shown(struct text *t, const char *data, size_t len)
 {
 	static const char hex[] = "0123456789abcdef";
 
-	for (size_t i = 0; i < len; i++) {
-		unsigned char c = (unsigned char)data[i];
-
-		if (c < 0x20 || c == 0x7f) {
+	for (size_t i = 0, control; i < len; i += control ? control : 1) {
+		control = sc_control_len(data + i, len - i);
+		if (!control)
+			text_put(t, data + i, 1);
+		for (size_t k = 0; k < control; k++) {
+			unsigned char c = (unsigned char)data[i + k];
 			char shown[4] = { '\\', 'x', hex[c >> 4], hex[c & 15] };
 
 			text_put(t, shown, sizeof(shown));
-		} else {
-			text_put(t, data + i, 1);
 		}
 	}
 }

@@ -70,13 +70,16 @@ static void emit(const char *line, size_t len)
 /* A line break or an escape in a peer's words must not look like a line of ours. */
 static void put_shown(struct sc_bytes *b, const char *text)
 {
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
-
-		if (c < 0x20 || c == 0x7f)
-			sc_bytes_putf(b, "\\x%02x", c);
-		else
+	for (size_t left = strlen(text), control; left > 0; text++, left--) {
+		control = sc_control_len(text, left);
+		if (!control) {
 			sc_bytes_putc(b, *text);
+			continue;
+		}
+		for (size_t i = 0; i < control; i++)
+			sc_bytes_putf(b, "\\x%02x", (unsigned char)text[i]);
+		text += control - 1;
+		left -= control - 1;
 	}
 }
 

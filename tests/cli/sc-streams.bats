@@ -201,10 +201,11 @@ certificate() { # NAME
 }
 
 @test "paths that are no text are listed without a loss" {
-	streams server
+	streams server -v
 	for name in 'caf\xc3\xa9' 'latin\xe9' 'csi\xc2\x9b'; do
 		put x --request-target "$(printf "/v1/stream/$name")"
 	done
+	wait_for has server.err 'info: PUT /v1/stream/csi\xc2\x9b 201'
 	run -0 sc-streams ls data
 	[[ ${lines[0]} == '/v1/stream/café '* && ${lines[1]} == '/v1/stream/csi%C2%9B '* && ${lines[2]} == '/v1/stream/latin%E9 '* ]]
 	run -0 sc-streams ls --json data

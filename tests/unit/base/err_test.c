@@ -52,6 +52,11 @@ TEST(control_bytes_are_shown)
 	struct sc_err err;
 	char line[1200];
 
+	sc_err_set(&err, SC_E_DATA, "cannot read", "it says %s",
+		   "\xc2\x9b"
+		   "1m\xc3\xa9\xc2");
+	sc_err_line(&err, line, sizeof(line));
+	CHECK_STR(line, "cannot read: it says \\xc2\\x9b1m\xc3\xa9\xc2");
 	sc_err_set(&err, SC_E_DATA, "cannot read", "it says %s", "a\nb\x1b[1m");
 	sc_err_line(&err, line, sizeof(line));
 	CHECK_STR(line, "cannot read: it says a\\x0ab\\x1b[1m");
