@@ -85,7 +85,7 @@ suite_unit() {
 		[[ -f $source ]] || continue
 		name=${source#tests/unit/}
 		name=${name%.c}
-		job unit "$name" 120 count "$SC_BUILD/unit/$name" "$source"
+		job unit "$name" 300 count "$SC_BUILD/unit/$name" "$source"
 	done
 }
 

@@ -6,7 +6,7 @@
  * so that none finds out by opening it; they act one after the other. One run for each call that
  * the first one can die at.
  */
-// run: limit 300
+// run: limit 600
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
