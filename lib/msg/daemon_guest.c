@@ -72,6 +72,7 @@ static int on_deliver(void *arg, void *user, struct sc_parcel *parcel, enum sc_m
 	}
 	if (form.len <= PART_BYTES / 16) {
 		on_control(arg, user, form);
+		sc_conn_hurry(g->conn); /* before the sender's ack, which is for later */
 		return 0;
 	}
 	/* the window is one message, and an ack that comes before all of it is sent opens none */

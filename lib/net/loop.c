@@ -71,6 +71,7 @@ struct sc_loop {
 	int signal_fd;
 	struct sc_watch *signal_watch;
 	struct sc_task tasks; /* head of a ring */
+	uint64_t pass;
 };
 
 /* Rings. */
@@ -92,16 +93,18 @@ static void watch_unlink(struct sc_watch *w)
 
 /* Tasks. */
 
-void sc_task_queue(struct sc_loop *loop, struct sc_task *task)
+static void task_link(struct sc_task *head, struct sc_task *task)
 {
-	struct sc_task *head = &loop->tasks;
-
-	if (task->next)
-		return;
 	task->prev = head->prev;
 	task->next = head;
 	head->prev->next = task;
 	head->prev = task;
+}
+
+void sc_task_queue(struct sc_loop *loop, struct sc_task *task)
+{
+	if (!task->next)
+		task_link(&loop->tasks, task);
 }
 
 void sc_task_cancel(struct sc_task *task)
@@ -113,21 +116,30 @@ void sc_task_cancel(struct sc_task *task)
 	task->prev = task->next = NULL;
 }
 
-/* One pass: a marker tells where the tasks end that were there at the start. */
+/* One pass: those that others queue in it run too, those that have run wait for the next. */
 static void tasks_run(struct sc_loop *loop)
 {
-	struct sc_task marker = { 0 };
+	struct sc_task later, *head = &loop->tasks;
 
-	if (loop->tasks.next == &loop->tasks)
-		return;
-	sc_task_queue(loop, &marker);
-	while (loop->tasks.next != &marker) {
-		struct sc_task *t = loop->tasks.next;
+	later.prev = later.next = &later;
+	loop->pass++;
+	while (head->next != head) {
+		struct sc_task *t = head->next;
 
 		sc_task_cancel(t);
-		t->run(t->arg);
+		if (t->pass == loop->pass) {
+			task_link(&later, t);
+		} else {
+			t->pass = loop->pass;
+			t->run(t->arg);
+		}
 	}
-	sc_task_cancel(&marker);
+	while (later.next != &later) {
+		struct sc_task *t = later.next;
+
+		sc_task_cancel(t);
+		task_link(head, t);
+	}
 }
 
 /* Watches. */
@@ -234,6 +246,8 @@ static void watch_tell(struct sc_watch *w, uint32_t got)
 		events |= SC_WRITABLE;
 	if (got & (EPOLLHUP | EPOLLERR))
 		events |= SC_HANGUP;
+	if ((got & (EPOLLRDHUP | EPOLLERR | EPOLLHUP)) && (w->events & SC_EDGE))
+		events |= SC_ENDS;
 	if (events)
 		w->ready(w->arg, events);
 }

@@ -148,6 +148,9 @@ bool sc_conn_write_message(struct sc_conn *conn, enum sc_message kind, struct sc
 /* The peer has closed, or its Close is in what was read of it already: whatever is sent now is for
  * nobody. */
 bool sc_conn_leaves(struct sc_conn *conn);
+/* What was taken goes to the kernel now, not in the connection's turn, which would take more at once:
+ * for what somebody waits for. In a hook of this connection, whose turn it is: nothing. */
+void sc_conn_hurry(struct sc_conn *conn);
 bool sc_conn_compressed(const struct sc_conn *conn);
 /* Bytes of an HTTP stream: returns how many were taken. */
 size_t sc_conn_write_stream(struct sc_conn *conn, const void *data, size_t len);

@@ -207,8 +207,15 @@ bool sc_conn_write_message(struct sc_conn *c, enum sc_message kind, struct sc_sp
 		sc_conn_kill(c, 1011);
 		return false;
 	}
-	sc_conn_kick(c);
+	if (!c->turning)
+		sc_conn_kick(c);
 	return true;
+}
+
+void sc_conn_hurry(struct sc_conn *c)
+{
+	if (c->state == SC_CONN_OPEN && !c->turning)
+		(void)push(c);
 }
 
 size_t sc_conn_write_stream(struct sc_conn *c, const void *data, size_t len)
@@ -436,6 +443,10 @@ static void read_some(struct sc_conn *c)
 			take_end(c);
 			break;
 		}
+		/* Fewer bytes than there was room for: there are no more, and the edge comes with
+		 * the next (epoll(7)). An end that has come already has no edge any more. */
+		if ((size_t)n < SC_CONN_SCRATCH && !c->ends)
+			c->can_read = false;
 		c->bytes_in += (uint64_t)n;
 		c->server->stats.bytes_in += (uint64_t)n;
 		if (c->state == SC_CONN_FLUSH || c->state == SC_CONN_LINGER ||
@@ -456,6 +467,7 @@ static void turn(void *arg)
 {
 	struct sc_conn *c = arg;
 
+	c->turning = true;
 	if (c->state != SC_CONN_DEAD)
 		read_some(c);
 	if (c->state != SC_CONN_DEAD) {
@@ -475,6 +487,7 @@ static void turn(void *arg)
 		sc_conn_free(c);
 		return;
 	}
+	c->turning = false;
 	if ((c->can_read && !c->paused) || (c->out.len > 0 && c->can_write) ||
 	    (c->can_write && c->state == SC_CONN_OPEN && (c->want || c->pong_due || c->ping_due)) ||
 	    (c->can_write && c->state == SC_CONN_STREAM && c->want))
@@ -489,6 +502,8 @@ static void ready(void *arg, int events)
 		c->can_read = true;
 	if (events & SC_WRITABLE)
 		c->can_write = true;
+	if (events & SC_ENDS)
+		c->ends = true;
 	if ((events & SC_HANGUP) && c->paused)
 		sc_conn_kill(c, 1006); /* nobody reads, so nobody would notice */
 	sc_conn_kick(c);

@@ -55,6 +55,8 @@ struct sc_conn {
 	int fd;
 	enum sc_conn_state state;
 	bool can_read, can_write;                 /* by edge */
+	bool ends;                                /* reading comes to an end: a short read is not all */
+	bool turning;                             /* in its turn, which ends with what it writes in it */
 	bool want, paused, discard, told;         /* told: `closed` is due */
 	bool eof;                                 /* the peer's side is shut */
 	bool counted;                             /* in stats.clients */

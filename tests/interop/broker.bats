@@ -164,3 +164,14 @@ published() {
 	SSL_CERT_FILE=cert "$SC_INTEROP/venv/bin/python" "$SC_TESTS/interop/broker_cases.py" "$url" fan_out
 	curl -s -m 10 --cacert cert --unix-socket sock "https://localhost/stats" | jq -e '.nodes == 0 and .delivered == 11'
 }
+
+# Lock-step, so that nothing is done in one: epoll_wait, recvfrom, an ack and the delivery; epoll_wait, recvfrom of its ack.
+@test "a message in and out, with its acks, costs six system calls" {
+	ready broker env ASAN_OPTIONS=detect_leaks=0 strace -f -c -o calls sc-broker --listen 127.0.0.1:0 --no-state
+	"$SC_BUILD/bench/msgbench" one --port "$port" --secs 1 --warmup 0 >result
+	kill "$(jq .pid broker.ready)"
+	await broker
+	read -r calls < <(awk '$NF == "total" { print $4 }' calls)
+	count=$(jq .count result)
+	[[ $count -ge 100 && $calls -le $((6 * count + count / 20 + 400)) ]]
+}

@@ -401,6 +401,49 @@ TEST(tasks_run_in_turns_and_can_be_cancelled)
 	tear_down();
 }
 
+static void chain_run(void *arg)
+{
+	intptr_t n = (intptr_t)arg;
+
+	note((void *)('a' + n));
+	if (n == 0) {
+		sc_task_queue(loop, &tasks[0]);
+		sc_task_queue(loop, &tasks[1]);
+	}
+	if (strlen(order) > 4)
+		sc_loop_stop(loop);
+}
+
+static void event_comes(void *arg, int events)
+{
+	(void)events;
+	note(arg);
+}
+
+/* What a task causes is done before the loop asks for events again; its own next run comes
+ * after. */
+TEST(a_task_that_another_queues_runs_in_the_same_turn)
+{
+	int fd[2];
+
+	set_up();
+	order[0] = '\0';
+	CHECK(pipe(fd) == 0 && write(fd[1], "x", 1) == 1);
+	CHECK_OK(sc_watch_new(loop, fd[0], SC_READABLE, event_comes, (void *)(intptr_t)'e', &watch,
+			      &err),
+		 &err);
+	for (intptr_t i = 0; i < 2; i++)
+		tasks[i] = (struct sc_task){ .run = chain_run, .arg = (void *)i };
+	sc_task_queue(loop, &tasks[0]);
+	run();
+	CHECK(strncmp(order, "abeabe", 5) == 0);
+	sc_task_cancel(&tasks[0]);
+	sc_task_cancel(&tasks[1]);
+	sc_watch_free(watch);
+	tear_down();
+	close(fd[0]), close(fd[1]);
+}
+
 TEST(all_that_is_left_is_freed_with_the_loop)
 {
 	int fd[2];

@@ -28,7 +28,7 @@ enum { FRAME_TEXT_MAX = 64 };
 
 /* What one connection of the application is. */
 struct app_conn {
-	enum { ECHO, FRAMES, DISCARD, PAUSE, CLOSER, SSE, MESSAGES } kind;
+	enum { ECHO, FRAMES, DISCARD, PAUSE, CLOSER, SSE, MESSAGES, TOLD, HOLD } kind;
 	uint64_t next, end;       /* FRAMES, MESSAGES, SSE: numbers of what is sent */
 	uint64_t got;             /* PAUSE: messages */
 	struct sc_timer *timer;
@@ -45,6 +45,8 @@ static struct {
 	_Atomic int command;              /* for the wake */
 	_Atomic int command_done;
 	_Atomic int opened, closed, last_code, last_by_peer, stopped;
+	_Atomic int holding;              /* the loop stands still until it is 0 */
+	struct sc_conn *told;             /* who gets the message of a HOLD */
 	_Atomic size_t waiting_max;
 	_Atomic uint64_t order_faults;
 	char last_reason[128];
@@ -126,6 +128,10 @@ static inline void app_upgrade(void *arg, struct sc_conn *conn, const struct sc_
 		app_new(conn, PAUSE, 0);
 	else if (target_is(r, "/close"))
 		app_new(conn, CLOSER, target_number(r));
+	else if (target_is(r, "/told"))
+		app_new(conn, TOLD, 0);
+	else if (target_is(r, "/hold"))
+		app_new(conn, HOLD, 0);
 	else
 		app_new(conn, ECHO, 0);
 	if (r->protocols.data)
@@ -142,6 +148,8 @@ static inline void app_open(void *arg, struct sc_conn *conn)
 		sc_conn_want_write(conn);
 	if (a->kind == DISCARD)
 		sc_conn_discard(conn);
+	if (a->kind == TOLD)
+		app.told = conn;
 	if (a->kind == PAUSE)
 		(void)sc_timer_new(app.loop, app_resume, a, &a->timer, NULL);
 	if (a->kind == CLOSER)
@@ -163,6 +171,14 @@ static inline void app_message(void *arg, struct sc_conn *conn, enum sc_message 
 		sc_timer_start(a->timer, 0);
 		if (a->got % 100 != 0)
 			return;
+	}
+	if (a->kind == HOLD) {
+		if (app.told && sc_conn_write_message(app.told, kind, data))
+			sc_conn_hurry(app.told);
+		app.holding = 1;
+		while (app.holding)
+			usleep(200);
+		return;
 	}
 	if (sc_span_is(data, "abort"))
 		sc_conn_abort(conn);
@@ -237,6 +253,8 @@ static inline void app_closed(void *arg, struct sc_conn *conn, int code, struct 
 	app.last_code = code;
 	app.last_by_peer = by_peer;
 	snprintf(app.last_reason, sizeof(app.last_reason), "%.*s", (int)reason.len, reason.data);
+	if (app.told == conn)
+		app.told = NULL;
 	sc_timer_free(a->timer);
 	free(a);
 	app.closed++;

@@ -244,6 +244,43 @@ TEST(messages_come_whole)
 	app_end();
 }
 
+TEST(a_message_in_a_hurry_is_sent_from_within_a_hook)
+{
+	app_options();
+	app_start();
+	peer_open(&other, "/told");
+	peer_open(&peer, "/hold");
+	WAIT_FOR(app.opened == 2);
+	peer_frame(&peer, 0x81, "now", 3);
+	WAIT_FOR(app.holding);
+	peer_expect(&other, 0x81, "now", 3);
+	CHECK_INT(app.holding, 1);
+	app.holding = 0;
+	peer_close(&other);
+	peer_close(&peer);
+	app_end();
+}
+
+/* The server learns of the bytes and of the end at once: a short read is not all there is. */
+TEST(an_end_right_behind_the_last_bytes_is_seen)
+{
+	app_options();
+	app.options.ping_ms = 3600000;
+	app_start();
+	peer_open(&other, "/echo");
+	peer_open(&peer, "/hold");
+	peer_frame(&peer, 0x81, "stand still", 11);
+	WAIT_FOR(app.holding);
+	peer_frame(&other, 0x81, "the last", 8);
+	CHECK(shutdown(other.fd, SHUT_WR) == 0);
+	app.holding = 0;
+	WAIT_FOR(app.closed == 1);
+	CHECK_INT(app.last_code, 1006);
+	peer_close(&other);
+	peer_close(&peer);
+	app_end();
+}
+
 static void broken(const void *data, size_t len, int code)
 {
 	peer_open(&peer, "/echo");
