@@ -115,14 +115,17 @@ $(OUT)/interop-bin/%: $(OUT)/obj/tests/interop/%.o $(ROOM_LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(LINK_ROOMS) $(LIBS)
 
-$(OUT)/bench/%: $(OUT)/obj/tests/bench/%.o $(ROOM_LIBS)
-	@mkdir -p $(@D)
-	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(LINK_ROOMS) $(LIBS)
+define bench_rule
+$(OUT)/bench/$(1): $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/bench/$(1).c tests/bench/$(1)/*.c)) $(ROOM_LIBS)
+	@mkdir -p $$(@D)
+	$$(call say,LD,$$@)
+	$$(Q)$(CC) $(ALL_LDFLAGS) -o $$@ $$(filter %.o,$$^) $(LINK_ROOMS) $(LIBS)
+endef
+$(foreach b,$(notdir $(BENCH)),$(eval $(call bench_rule,$(b))))
 
 tests: $(UNITS) $(FUZZ:%=$(OUT)/fuzz/%) $(FAULTS) $(INTEROP) ## build what the tests run
 objects: $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard lib/*/*.c bin/*.c bin/*/*.c tests/unit/*/*.c tests/fuzz/*.c \
-	tests/fault/*_test.c tests/interop/*.c tests/bench/*.c tests/lib/*.c))
+	tests/fault/*_test.c tests/interop/*.c tests/bench/*.c $(filter-out tests/bench/peers/%,$(wildcard tests/bench/*/*.c)) tests/lib/*.c))
 bench-tools: $(BENCH)
 
 unit: $(UNITS)

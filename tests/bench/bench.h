@@ -92,12 +92,11 @@ static UNUSED void machine_cpu_s(double *busy, double *steal)
 
 /* ---- errors and arguments ---------------------------------------------- */
 
-static const char *prog = "bench";
 
 static UNUSED __attribute__((noreturn, format(printf, 1, 2))) void die(const char *f, ...)
 {
 	va_list ap;
-	fprintf(stderr, "%s: ", prog);
+	fprintf(stderr, "%s: ", program_invocation_short_name);
 	va_start(ap, f);
 	vfprintf(stderr, f, ap);
 	va_end(ap);

@@ -4,8 +4,8 @@
     bench.py [--build DIR] [--rounds N] [--only NAME[,NAME]] [--json FILE] [--tmp DIR]
 
 Each figure is a ratio of medians. The two sides take turns, round by round, so that a machine that is busy is busy for both.
-Needs only the build, python3 and a POSIX shell; where redis-server, nats-server or the official Durable Streams server
-(tests/interop/setup.sh) is installed they are measured as well.
+Needs only the build, python3 and a POSIX shell; where redis-server, nats-server, the official Durable Streams server
+(tests/interop/setup.sh) or other message brokers (setup.sh here, which run.sh runs) are to be had they are measured as well.
 Everything is on loopback and in one temporary folder (on the file system that is to be measured: --tmp).
 """
 import argparse
@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 
+from messages import bench_messages
 from streams import bench_streams
 
 SCHEMA = {
@@ -105,6 +106,12 @@ def record(name, unit, ours, theirs, against, reach, better="more"):
                     "reach": reach, "better": better, "met": met, "rounds": len(ours)})
     print("%-44s %14s %14s  %-34s %6.2f  %s %s" % (name, fmt(a), fmt(b), against, ratio,
           "" if reach is None else ("reach %s%g" % (">=" if better == "more" else "<=", reach)), met), flush=True)
+
+
+def missing(name, against, why):
+    """A line of the table that cannot be filled here."""
+    results.append({"what": name, "against": against, "missing": why})
+    print("%-44s not measured against %s: %s" % (name, against, why), flush=True)
 
 
 def fmt(value):
@@ -486,7 +493,7 @@ def bench_pause(b):
 BENCHES = {"fanout": bench_fanout, "peers": bench_peers, "append": bench_append, "bulk": bench_bulk, "replay": bench_replay,
            "latency": bench_latency, "memory": bench_memory, "scan": bench_scan, "segments": bench_segments,
            "sealed_replay": bench_sealed_replay, "first": bench_first, "pause": bench_pause,
-           "streams": lambda b: bench_streams(b, record)}
+           "streams": lambda b: bench_streams(b, record), "messages": lambda b: bench_messages(b, record, missing)}
 
 
 def main():

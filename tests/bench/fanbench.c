@@ -944,7 +944,6 @@ static bool get_published(struct buf *b, uint64_t *v)
 
 int main(int argc, char **argv)
 {
-	prog = "fanbench";
 	for (int i = 1; i < argc; i++) {
 		const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
 #define OPT(s) if (!strcmp(a, s))

@@ -21,7 +21,6 @@ static void help(void)
 
 int main(int argc, char **argv)
 {
-	prog = "fsyncbench";
 	const char *dir = ".", *op = "fdatasync";
 	char sizes[256] = "100,10240";
 	uint64_t count = 1000, every = 1;

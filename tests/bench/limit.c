@@ -238,7 +238,6 @@ static void on_stdin(bool *eof)
 
 int main(int argc, char **argv)
 {
-	prog = "limit";
 	for (int i = 1; i < argc; i++) {
 		const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
 #define OPT(s) if (!strcmp(a, s))

@@ -390,7 +390,6 @@ static void greet(void)
 
 int main(int argc, char **argv)
 {
-	prog = "pubbench";
 	for (int i = 1; i < argc; i++) {
 		const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
 #define OPT(s) if (!strcmp(a, s))

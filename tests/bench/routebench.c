@@ -1,11 +1,11 @@
 /*
  * tests/bench/routebench.c: what a message costs the broker with N subscriptions that do not match.
  *
- *     routebench [ROUNDS]
+ *     routebench [ROUNDS [N]...]
  *
  * Method: a broker without sockets; N subscriptions of many endpoints, a third exact, a third that
- * begin with a wildcard, a third that end with one; one subscription matches. A message is published,
- * delivered and acknowledged, over and over. One line for each N: ns a message.
+ * begin with a wildcard, a third that end with one; one subscription matches. A message is
+ * published, delivered and acknowledged, over and over. One line for each N: ns a message.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,7 +134,9 @@ int main(int argc, char **argv)
 	static const unsigned counts[] = { 1, 10, 1000, 10000, 100000 };
 	unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 200000;
 
-	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
+	for (int i = 2; i < argc; i++)
+		measure((unsigned)atoi(argv[i]), rounds);
+	for (size_t i = 0; argc < 3 && i < sizeof(counts) / sizeof(*counts); i++)
 		measure(counts[i], rounds);
 	return 0;
 }

@@ -486,7 +486,6 @@ int main(int argc, char **argv)
 		      { "read", bench_read },
 		      { "create", bench_create } };
 
-	prog = "streamsbench";
 	options(argc, argv);
 	raise_nofile();
 	for (size_t i = 0; argc > 1 && i < sizeof(modes) / sizeof(modes[0]); i++)
