@@ -78,11 +78,14 @@ def measure(b, name, mode, *options):
     child = b.spawn(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env, cwd=b.dir)
     try:
         wait_for(child, port, command[0])
-        out = subprocess.run([b.tool("msgbench"), mode, "--port", str(port), "--proto", proto, "--secs", "1.5", *options],
+        out = subprocess.run([b.tool("msgbench"), mode, "--port", str(port), "--proto", proto, "--secs", "1.5", "--pid",
+                              "server=%d" % child.pid, *options],
                              stdout=subprocess.PIPE, check=True, timeout=60).stdout
     finally:
         b.stop(child)
-    return json.loads(out)
+    got = json.loads(out)
+    got["cpu_us"] = got["cpu"]["server"] * 1e6 / got["count"]
+    return got
 
 
 def wait_for(child, port, what):
@@ -123,6 +126,8 @@ def rows():
     yield Row("fan-out to 50 endpoints, deliveries/s", "1/s", FAN, ("mosquitto", "fan"), QOS1, 10)
     yield Row("fan-out to 50 endpoints, deliveries/s", "1/s", FAN, ("bare", "fan"), "bare epoll, the same frames", None)
     yield Row("fan-out to 50 endpoints, deliveries/s", "1/s", FAN, ("mosquitto0", "fan"), "mosquitto, QoS 0, without acks", None)
+    yield Row("the same, CPU time of the broker, us each", "us", FAN, ("mosquitto", "fan"), QOS1, None, "less", ("cpu_us",))
+    yield Row("the same, CPU time of the broker, us each", "us", FAN, ("bare", "fan"), "bare epoll, the same frames", None, "less", ("cpu_us",))
     for at in ("p50", "p99"):
         for words, mine in (("request to reply, %s us", REQUEST), ("the same, each reply subscribed, %s us", AWAIT)):
             for other, against in (("mosquitto", QOS1), ("published", "the published server")):
