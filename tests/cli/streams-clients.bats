@@ -378,15 +378,16 @@ stored_up_to() {
 	# nothing is on its way
 	stop pub
 	[[ $ended -eq 143 && ! -s pub.err ]]
-	start pub sc-pub "$url/s"
-	say pub 2
-	wait_for lines pub.out 1
+	hold cut
+	start cut sc-pub "$url/s"
+	say cut 2
+	wait_for lines cut.out 1
 	stop server STOP
-	say pub 3
+	say cut 3
 	wait_for asked
-	stop pub
+	stop cut
 	[[ $ended -eq 143 ]]
-	has pub.err 'lines 2 to 2 were sent and not acknowledged: they may be stored or not'
+	has cut.err 'lines 2 to 2 were sent and not acknowledged: they may be stored or not'
 	stop server CONT
 	# a reader that takes nothing: the first signal waits for it, the second does not
 	seq 1 200000 >pub2.in
