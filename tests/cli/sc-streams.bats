@@ -100,13 +100,13 @@ certificate() { # NAME
 	streams server
 	put x
 	stop server
-	head -c 5000 data/streams.mdb >cut
+	head -c 5000 data/streams.mdb >short
 	mkdir broken
-	mv cut broken/streams.mdb
+	mv short broken/streams.mdb
 	usage 65 "cannot open store 'broken/streams.mdb': MDB_CORRUPTED: Located page was wrong type; put a good copy of it back" ls broken
 	chmod 444 data/streams.mdb-lock
 	local plain=()
-	[[ $EUID -ne 0 ]] || plain=(setpriv --bounding-set=-dac_override,-dac_read_search)
+	[[ $EUID -ne 0 ]] || plain=(setpriv "--bounding-set=-dac_override,-dac_read_search")
 	run -77 --separate-stderr "${plain[@]}" sc-streams ls data
 	[[ $stderr == *'; it takes the right to read it, and to write data/streams.mdb-lock, where its readers are noted' ]]
 	chmod 0 data
