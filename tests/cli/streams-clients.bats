@@ -214,9 +214,15 @@ metric() {
 		kill_group "$chain_pid" || :
 		[[ $((round % 8)) -ne 7 ]] || { stop server KILL; ready server sc-streams --listen "127.0.0.1:$port" data; }
 	done
+	wait_for state_is_free # the last one killed may not be gone yet
 	sub --after "$(sc-pub --last -P a --state st "$url/b")" --until-end "$url/a" | pub -q -P a --state st "$url/b"
 	sub --offset earliest --until-end --payload "$url/b" >got
 	same want got
+}
+
+state_is_free() {
+	run sc-pub -q -P a --state st "$url/b" </dev/null
+	[[ $status -ne 75 ]]
 }
 
 differ() {

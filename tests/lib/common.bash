@@ -77,6 +77,8 @@ start() {
 
 	shift
 	stop "$name"  # an earlier one of that name
+	: >"$name.out"  # nor is its output taken for the new one's until that opens it
+	: >"$name.err"
 	[[ -e $name.in ]] && in=$name.in
 	# now: who waits for what it says does not see what the earlier one said, before the child has opened them
 	: >"$name.out"
@@ -191,6 +193,8 @@ ready() {
 	shift
 	stop "$name"
 	: >"$name.ready"
+	: >"$name.out"
+	: >"$name.err"
 	local in=/dev/null
 	[[ -e $name.in ]] && in=$name.in
 	(
