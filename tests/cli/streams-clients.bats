@@ -137,21 +137,18 @@ waits() {
 	run -0 pub -P p --state st2 "$url/s" <<<$'[9,90]\n[12,3]\n[13,4]'
 	[[ $output == $'[null,3]\n[53,4]' ]]
 	hold pub
-	start pub sc-pub -P p --state st2 "$url/s"
-	wait_for test -e st2.lock
-	wait_for busy_state
+	start pub sc-pub -v -P p --state st2 "$url/s"
+	wait_for has pub.err 'connected to'
+	run -75 --separate-stderr pub -P p --state st2 "$url/s" </dev/null
+	[[ $stderr == "sc-pub: cannot use state file 'st2': another process is using it; end the other one, or publish as another producer with a file of its own" ]]
 	close_input pub
+	await pub
 	run -65 --separate-stderr pub -P q --state st2 "$url/s" <<<'[14,4]'
 	[[ $stderr == *'it is the state of another producer' ]]
 	# a run without the state takes over
 	run -0 pub -P p "$url/s" <<<'[1,1]'
 	run -79 --separate-stderr pub -P p --state st2 "$url/s" <<<'[14,4]'
 	[[ $stderr == *'taken over by another process'* ]]
-}
-
-busy_state() {
-	run -75 --separate-stderr pub -P p --state st2 "$url/s" </dev/null
-	[[ $stderr == "sc-pub: cannot use state file 'st2': another process is using it; end the other one, or publish as another producer with a file of its own" ]]
 }
 
 @test "a log that is served as a stream: the lines are the log's" {
