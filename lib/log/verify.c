@@ -19,8 +19,8 @@
 struct verify {
 	struct sc_log *log;
 	struct sc_state state;
-	uint64_t from, to;
-	uint64_t journal, at; /* the block in hand */
+	uint64_t first, from, to; /* the first one stays */
+	uint64_t journal, at;     /* the block in hand */
 	struct sc_proof_state {
 		bool begun;
 		struct sc_hash hash;
@@ -322,6 +322,27 @@ static int check_end(struct verify *v, uint64_t from)
 	return 0;
 }
 
+/* What was wrong may be that rows from AT on were given up meanwhile: then it is that. */
+static int explain(struct verify *v, int rc, uint64_t at)
+{
+	struct sc_state now;
+	uint64_t earliest;
+
+	if ((rc != SC_E_DATA && rc != SC_E_NOLOG) || sc_index_now(v->log, &now, NULL) < 0 ||
+	    at >= now.floor)
+		return rc;
+	earliest = now.first ? now.first : now.next;
+	sc_err_set(v->err, SC_E_REFUSED, "cannot verify",
+		   "offset %llu is not held any more; the earliest is %llu", (unsigned long long)at,
+		   (unsigned long long)earliest);
+	sc_log_err(v->log, v->err);
+	sc_err_next(v->err, "verify it again: rows were removed meanwhile");
+	sc_err_field_str(v->err, "why", "evicted");
+	sc_err_field_u64(v->err, "offset", at);
+	sc_err_field_u64(v->err, "earliest", earliest);
+	return SC_E_REFUSED;
+}
+
 static int check_files(struct verify *v, uint64_t from)
 {
 	uint64_t at = v->from ? v->from : 1;
@@ -335,13 +356,13 @@ static int check_files(struct verify *v, uint64_t from)
 		rc = check_file(v, &spot);
 		if (rc == SC_E_NOLOG) {
 			/* sealed just now, or lost? */
-			rc = sc_find_again(v->log, at, &spot, v->err);
+			rc = explain(v, sc_find_again(v->log, at, &spot, v->err), at);
 			continue;
 		}
 		if (rc == 1)
-			return to_end ? check_end(v, from) : 0;
+			return to_end ? explain(v, check_end(v, from), v->first) : 0;
 		if (rc < 0)
-			return rc;
+			return explain(v, rc, at);
 		at = v->chain.next;
 		if (at > v->from)
 			v->from =
@@ -422,7 +443,7 @@ static int prove(const char *path, uint64_t from, uint64_t to, bool strict, XXH3
 				"offset %llu is not held any more", (unsigned long long)from);
 		sc_log_err(v.log, err);
 	}
-	v.from = from < v.state.floor ? v.state.floor : from;
+	v.first = v.from = from < v.state.floor ? v.state.floor : from;
 	if (rc == 0)
 		rc = check_files(&v, from);
 	if (rc == 0)

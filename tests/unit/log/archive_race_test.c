@@ -18,6 +18,8 @@
 
 #define JUMP (1ull << 20)
 
+static const char *watched = shelf; /* opens below it are points */
+
 enum points { ALL, WRITES };
 static enum points points;
 static bool hooked;
@@ -43,7 +45,7 @@ static int open_it(int folder, const char *path, int flags, va_list args)
 	mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(args, mode_t) : 0;
 
 	if (hooked && folder == AT_FDCWD && !(flags & O_DIRECTORY) &&
-	    !strncmp(path, shelf, strlen(shelf)))
+	    !strncmp(path, watched, strlen(watched)))
 		point(flags & O_CREAT);
 	return (int)syscall(SYS_openat, folder, path, flags, mode);
 }
@@ -232,6 +234,26 @@ static void end(struct side *s)
 	s->rc = word.rc;
 	s->points = word.points;
 	s->err = word.err;
+}
+
+/* --- verify, while rows go --- */
+
+static int verifies(void)
+{
+	struct sc_log_proof proof;
+
+	return sc_log_verify(log_path, 0, 0, &proof, &err);
+}
+
+static int gives_up(void)
+{
+	struct sc_log *log = NULL;
+	int rc = sc_log_open(log_path, SC_LOG_APPEND, &log, &err);
+
+	if (rc == 0)
+		rc = sc_log_trim(log, 450, &err);
+	sc_log_close(log);
+	return rc;
 }
 
 /* --- what must be then
@@ -559,4 +581,41 @@ TEST(two_restores)
 	};
 
 	run_race(&race);
+}
+
+/* Rows that are removed while they are proved are no damage: they are proved, or said to be
+ * gone. */
+TEST(verified_while_rows_go)
+{
+	static char segments[300];
+	long refused = 0;
+	struct side a, b;
+	bool more = true;
+
+	meet(true, false);
+	CHECK_OK(work_on(log_path, &seal_push), &err);
+	copy_tree(log_dir, kept);
+	snprintf(segments, sizeof(segments), "%s/sealed", log_path);
+	watched = segments;
+	points = ALL;
+	for (long i = 1; more; i++) {
+		a = (struct side){ .run = verifies };
+		b = (struct side){ .run = gives_up };
+		as_they_met();
+		CHECK_INT(verifies(),
+			  0); /* and the copy has its index, which is made under a lock */
+		start(&a, i);
+		more = a.stopped;
+		start(&b, 0);
+		end(&b);
+		end(&a);
+		CHECK_INT(b.rc, 0);
+		if (a.rc != 0 && (a.rc != SC_E_REFUSED || !strstr(a.err.fields, "evicted")))
+			FAIL("verify ended with %d: %s: %s", a.rc, a.err.object, a.err.reason);
+		refused += a.rc != 0;
+		CHECK_INT(verifies(), 0);
+	}
+	watched = shelf;
+	CHECK(refused >= 2);
+	part();
 }
