@@ -132,7 +132,7 @@ class Loss:
         self.programs = self.writers + [self.sealer]
 
     def feed(self):
-        for write in self.pipes:
+        for write, writer in zip(self.pipes, self.writers):
             rows = b""
             for _ in range(self.random.choice((1, 5, 40))):
                 self.n += 1
@@ -141,6 +141,8 @@ class Loss:
                 os.write(write, rows)
             except BlockingIOError:
                 pass
+            except BrokenPipeError as e:
+                raise Wrong(f"{writer.name} ended with {writer.wait()}: {writer.err()[-600:]}") from e
         time.sleep(0.002)
 
     def shipped(self):
@@ -168,7 +170,7 @@ class Loss:
         for _ in range(20):
             try:
                 self.feed()
-            except BrokenPipeError:
+            except Wrong:   # killed just now
                 return
 
     def revive(self):
