@@ -18,7 +18,7 @@ from lab import Program, Wrong, check, good, offset_of, read_ready, run, until, 
 
 JUMP = 1 << 20
 SHIPPED = re.compile(r"shipped rows \d+ to (\d+) to the archive")
-GONE = re.compile(r"its folder is gone|is not finished|another log was made|no such log|there is no log\.json")
+GONE = re.compile(r"its folder is gone|is not finished|another log was made|no such log|there is no log\.json|(segment|journal) is missing")   # the last: rm is at work
 
 
 class Watcher:
@@ -71,7 +71,7 @@ class Watcher:
         if self.program.running():
             return
         status, words = self.program.wait(), self.program.err()[self.said:]
-        check(status == 0 or (status in (66, 79) and GONE.search(words)), self.name, "ended with", status, words[-600:])
+        check(status == 0 or (status in (65, 66, 79) and GONE.search(words)), self.name, "ended with", status, words[-600:])
         self.ends += status != 0
         self.take()
         check(not self.rest, self.name, "ended inside a line:", self.rest[:80])
@@ -104,7 +104,7 @@ class Loss:
     def serve(self):
         if self.server is not None:
             status, words = self.server.wait(), self.server.err()[self.said:]
-            check(status == 66 and GONE.search(words), "the server ended with", status, words[-600:])
+            check(status in (65, 66) and GONE.search(words), "the server ended with", status, words[-600:])
             self.server_ends += 1
         self.said = len(self.server.err()) if self.server else 0
         ready, ready_in = os.pipe()
