@@ -436,10 +436,17 @@ static int attempt(struct sc_ds *ds, struct sc_ds_call *calls, struct sc_ds_chor
 	return rc;
 }
 
-static void refuse_all(struct sc_ds *ds, struct sc_ds_call *calls)
+/* After a commit that the disk failed nobody knows what is there when the store is opened again: so
+ * no Retry-After, which a client could take for leave to send it once more. */
+static void refuse_all(struct sc_ds *ds, struct sc_ds_call *calls, bool in_doubt)
 {
-	for (struct sc_ds_call *call = calls; call; call = call->next)
-		sc_ds_answer_busy(&call->answer, "the write failed: it was not stored");
+	for (struct sc_ds_call *call = calls; call; call = call->next) {
+		if (in_doubt)
+			sc_ds_answer_error(&call->answer, 503,
+					   "the write failed: it may have been stored or not");
+		else
+			sc_ds_answer_busy(&call->answer, "the write failed: it was not stored");
+	}
 	sc_ds_finish(ds, calls);
 }
 
@@ -474,7 +481,7 @@ static int do_chores(struct sc_ds *ds, struct sc_ds_chores *chores, struct sc_er
 int sc_ds_batch(struct sc_ds *ds, struct sc_ds_call *calls, struct sc_ds_chores *chores,
 		struct sc_err *err)
 {
-	bool broken = atomic_load(&ds->broken), apart;
+	bool broken = atomic_load(&ds->broken), apart, tried = !broken;
 	int rc;
 
 	if (!calls)
@@ -491,15 +498,16 @@ int sc_ds_batch(struct sc_ds *ds, struct sc_ds_call *calls, struct sc_ds_chores 
 		rc = attempt(ds, call, NULL, err);
 		if (rc < 0) {
 			sc_ds_failed(ds, err);
-			refuse_all(ds, call);
+			refuse_all(ds, call, atomic_load(&ds->broken));
 		}
+		tried = false;
 		apart = rc == 0 || goes_apart(rc, err);
 	}
 	if (apart)
 		return do_chores(ds, chores, err);
 	if (calls) {
 		sc_ds_failed(ds, err);
-		refuse_all(ds, calls);
+		refuse_all(ds, calls, tried && atomic_load(&ds->broken));
 	}
 	return rc;
 }

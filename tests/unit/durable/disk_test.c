@@ -51,6 +51,7 @@ static char folder[256];
 static struct sc_ds *ds;
 static struct sc_err err;
 static atomic_int troubles;
+static int retry_after_s; /* of the last answer to ask() */
 
 static void trouble(void *arg, const struct sc_err *e)
 {
@@ -89,6 +90,7 @@ static int ask(enum sc_ds_method method, const char *path, const char *body, boo
 	sc_ds_answer_init(&call.answer);
 	sc_ds_call(ds, &call);
 	sc_ds_answer_done(&call.answer);
+	retry_after_s = call.answer.retry_after_s;
 	return call.answer.status;
 }
 
@@ -166,8 +168,10 @@ TEST(a_failed_sync_is_not_tried_again)
 	fail_at(1, EIO, SYNCS);
 	CHECK_INT(ask(SC_DS_POST, "/a", "two", false), 503);
 	CHECK(atomic_load(&fired) > 0);
+	CHECK_INT(retry_after_s, 0); /* it may be there when the store is opened again */
 	atomic_store(&errnum, 0);
 	CHECK_INT(ask(SC_DS_POST, "/a", "three", false), 503);
+	CHECK_INT(retry_after_s, 1);
 	CHECK_INT(ask(SC_DS_DELETE, "/a", "", false), 503);
 	CHECK_STR(content(), "one");
 	CHECK_OK(sc_ds_stats(ds, &stats, &err), &err);
@@ -188,6 +192,7 @@ TEST(a_full_disk_passes)
 	fail_at(1, ENOSPC, WRITES);
 	CHECK_INT(ask(SC_DS_POST, "/a", "two", false), 503);
 	CHECK_INT(ask(SC_DS_POST, "/a", "two", true), 503);
+	CHECK_INT(retry_after_s, 1);
 	CHECK_STR(content(), "one");
 	atomic_store(&errnum, 0);
 	CHECK_INT(ask(SC_DS_POST, "/a", "two", false), 204);
