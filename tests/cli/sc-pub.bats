@@ -294,7 +294,7 @@ usage() {
 	while [[ $(sc-log info --json b | jq .rows) -lt 4000 && $round -lt 400 ]]; do
 		round=$((round + 1))
 		# a process group of its own, so that all of it dies at once
-		setsid sh -c "$chain $((round * 7 % 50 + 1)) $url/b" 2>/dev/null 3>&- &
+		setsid sh -c "$chain $((round * 7 % 50 + 1)) $url/b" 2>>chain.err 3>&- &
 		chain_pid=$!
 		sleep "0.$((RANDOM % 3))$((RANDOM % 10))"
 		[[ $round -lt 40 ]] || sleep 0.5 # a machine so slow that nothing moves in so short a life

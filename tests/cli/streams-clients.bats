@@ -193,20 +193,21 @@ metric() {
 	pub -q --create application/json "$url/b" </dev/null
 	sub --offset earliest --until-end --payload "$url/a" >want
 	same in want
-	local round chain chain_pid
+	local round chain chain_pid end
+	end=$(sub --offset earliest --until-end "$url/a" | tail -n 1 | jq '.[0]')
 	chain="sc-sub --after \"\$(sc-pub --last -P a --state st $url/b)\" --retry-wait 20ms $url/a |
 		sc-pub -q -P a --state st --retry-wait 20ms --batch"
 	: >st
 	for round in {1..24}; do
-		! grep -q '"last":3000' st || break
+		! grep -q "\"last\":$end}" st || break # all of it is on its way: nothing would change any more
 		cp st old
-		setsid sh -c "$chain $((round * 7 % 50 + 1)) $url/b" 2>/dev/null 3>&- &
+		setsid sh -c "$chain $((round * 7 % 50 + 1)) $url/b" 2>>chain.err 3>&- &
 		chain_pid=$!
 		# at some moment of its start, or when it has begun to publish
 		if [[ $((round % 3)) -eq 0 ]]; then
 			sleep "0.0$((RANDOM % 10))"
 		else
-			wait_for differ st old
+			wait_for differ st old || { tail -n 5 chain.err; return 1; }
 		fi
 		kill_group "$chain_pid" || :
 		[[ $((round % 8)) -ne 7 ]] || { stop server KILL; ready server sc-streams --listen "127.0.0.1:$port" data; }

@@ -144,11 +144,22 @@ quick() {
 }
 
 # SIGKILL to all of the process group that PID, started by setsid, leads or is about to lead: before setsid has run
-# there is no such group, and a signal to it reaches nobody.
+# there is no such group, and a signal to it reaches nobody. Returns when all of it is gone, with its locks.
 kill_group() { # kill_group PID
 	wait_for leads "$1"
 	kill -KILL "-$1"
 	wait "$1" 2>/dev/null || :
+	wait_for group_gone "$1"
+}
+
+group_gone() { # group_gone GROUP: nobody is in it but who is dead and waits for its parent
+	local file stat state group
+
+	for file in /proc/[0-9]*/stat; do
+		read -r stat 2>/dev/null <"$file" || continue
+		read -r state _ group _ <<<"${stat##*) }"
+		[[ $group -ne $1 || $state == Z || $state == X ]] || return 1
+	done
 }
 
 leads() { # leads PID: a process group, or it has ended
