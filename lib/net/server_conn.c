@@ -1,4 +1,4 @@
-/* net/server_conn.c: the bytes of one connection: reading, the order of writing, time-outs, the
+/* net/server_conn.c: the bytes of one connection: the order of writing, turns, time-outs, the
  * end. */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -61,8 +61,7 @@ static size_t tls_waiting(struct sc_conn *c)
 	return c->tls ? sc_server_tls_waiting(c->tls, &data) : 0;
 }
 
-/* What TLS has ready; true when none of it is left. */
-static bool tls_flush(struct sc_conn *c)
+bool sc_conn_tls_flush(struct sc_conn *c)
 {
 	const char *data;
 	size_t len;
@@ -84,7 +83,7 @@ static size_t put_through(struct sc_conn *c, const char *data, size_t len)
 
 	if (!c->tls)
 		return raw_send(c, data, len);
-	while (done < len && c->can_write && c->state != SC_CONN_DEAD && tls_flush(c)) {
+	while (done < len && c->can_write && c->state != SC_CONN_DEAD && sc_conn_tls_flush(c)) {
 		size_t part = len - done < TLS_PART ? len - done : TLS_PART;
 
 		if (!sc_server_tls_ready(c->tls))
@@ -94,7 +93,7 @@ static size_t put_through(struct sc_conn *c, const char *data, size_t len)
 			break;
 		}
 		done += part;
-		(void)tls_flush(c);
+		(void)sc_conn_tls_flush(c);
 	}
 	return done;
 }
@@ -102,7 +101,7 @@ static size_t put_through(struct sc_conn *c, const char *data, size_t len)
 /* True when nothing waits any more. */
 static bool flush(struct sc_conn *c)
 {
-	if (c->tls && !tls_flush(c))
+	if (c->tls && !sc_conn_tls_flush(c))
 		return false;
 	while (c->out.len > 0) {
 		size_t n = put_through(c, c->out.data, c->out.len);
@@ -297,7 +296,7 @@ static void linger(struct sc_conn *c)
 {
 	if (c->tls) {
 		sc_server_tls_bye(c->tls);
-		(void)tls_flush(c);
+		(void)sc_conn_tls_flush(c);
 	}
 	c->state = SC_CONN_LINGER;
 	if (c->eof || shutdown(c->fd, SHUT_WR) < 0) {
@@ -305,160 +304,6 @@ static void linger(struct sc_conn *c)
 		return;
 	}
 	sc_timer_start(c->timer, SC_CONN_LINGER_MS);
-}
-
-/* Reading. */
-
-static void take_frames(struct sc_conn *c, char *data, size_t len)
-{
-	size_t used = 0;
-
-	if (len == 0)
-		return;
-	if (!c->paused && c->in.len == 0)
-		used = sc_server_frames(c, data, len);
-	if (used < len && (c->state == SC_CONN_OPEN || c->state == SC_CONN_CLOSING) &&
-	    sc_bytes_put(&c->in, data + used, len - used) < 0)
-		sc_conn_kill(c, 1011);
-}
-
-/* What came while it was paused. */
-static void take_kept(struct sc_conn *c)
-{
-	struct sc_bytes kept = c->in;
-
-	if (kept.len == 0 || c->paused || (c->state != SC_CONN_OPEN && c->state != SC_CONN_CLOSING))
-		return;
-	sc_bytes_init(&c->in, SIZE_MAX / 2);
-	take_frames(c, kept.data, kept.len);
-	sc_bytes_done(&kept);
-}
-
-/* TLS on a plain port, say: it would wait for an answer for as long as we wait for the end of a
- * head. */
-static bool no_request(char first)
-{
-	return (first < '!' && first != '\r' && first != '\n') || first > '~';
-}
-
-static void take_head(struct sc_conn *c, char *data, size_t len)
-{
-	size_t room = c->server->options.head_max_bytes - c->in.len, n = len < room ? len : room,
-	       end;
-	struct sc_bytes head;
-
-	if (sc_bytes_put(&c->in, data, n) < 0) {
-		sc_conn_kill(c, 1011);
-		return;
-	}
-	end = sc_http_head_end(c->in.data, c->in.len, c->in_seen);
-	c->in_seen = c->in.len;
-	if (end == 0 && no_request(c->in.data[0])) {
-		sc_server_refuse(c, 400, NULL, "this is no HTTP request\n");
-		return;
-	}
-	if (end == 0 && c->in.len < c->server->options.head_max_bytes)
-		return;
-	if (end == 0) {
-		bool line = memmem(c->in.data, c->in.len, "\r\n", 2) != NULL;
-
-		sc_server_refuse(c, line ? 431 : 414, NULL,
-				 line ? "the request's head is too large\n"
-				      : "the request's target is too long\n");
-		return;
-	}
-	sc_server_request(c, end);
-	/* What followed the head: the first frames, or a pipelined request that nobody will
-	 * answer. */
-	head = c->in;
-	sc_bytes_init(&c->in, SIZE_MAX / 2);
-	take_frames(c, head.data + end, head.len - end);
-	take_frames(c, data + n, len - n);
-	sc_bytes_done(&head);
-}
-
-static void take_plain(struct sc_conn *c, char *data, size_t len)
-{
-	if (c->state == SC_CONN_HEAD)
-		take_head(c, data, len);
-	else if (c->state == SC_CONN_OPEN || c->state == SC_CONN_CLOSING)
-		take_frames(c, data, len);
-}
-
-static void take_end(struct sc_conn *c)
-{
-	c->eof = true;
-	c->can_read = false;
-	/* An answer may still go to a peer that has only shut its own side. */
-	if (c->state != SC_CONN_FLUSH)
-		sc_conn_kill(c, 1006);
-}
-
-/* Everything that TLS can give, unless paused. */
-static void take_tls(struct sc_conn *c)
-{
-	while (!c->paused && c->state != SC_CONN_DEAD && c->state != SC_CONN_LINGER) {
-		bool end, ready = sc_server_tls_ready(c->tls);
-		ssize_t n = sc_server_tls_read(c->tls, c->server->plain, SC_CONN_SCRATCH, &end);
-
-		if (n > 0) {
-			take_plain(c, c->server->plain, (size_t)n);
-			continue;
-		}
-		(void)tls_flush(c); /* handshake, alerts, key updates */
-		if (n < 0) {
-			if (!ready)
-				c->server->stats.tls_failures++;
-			if (end)
-				take_end(c);
-			else
-				sc_conn_kill(c, 1006);
-		}
-		return;
-	}
-}
-
-static void read_some(struct sc_conn *c)
-{
-	char *scratch = c->server->scratch;
-
-	take_kept(c);
-	if (c->tls)
-		take_tls(c);
-	for (int i = 0;
-	     i < SC_CONN_READ_TURN && c->can_read && !c->paused && c->state != SC_CONN_DEAD; i++) {
-		ssize_t n = recv(c->fd, scratch, SC_CONN_SCRATCH, MSG_DONTWAIT);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-			c->can_read = false;
-			break;
-		}
-		if (n < 0) {
-			sc_conn_kill(c, 1006);
-			break;
-		}
-		if (n == 0) {
-			take_end(c);
-			break;
-		}
-		/* Fewer bytes than there was room for: there are no more, and the edge comes with
-		 * the next (epoll(7)). An end that has come already has no edge any more. */
-		if ((size_t)n < SC_CONN_SCRATCH && !c->ends)
-			c->can_read = false;
-		c->bytes_in += (uint64_t)n;
-		c->server->stats.bytes_in += (uint64_t)n;
-		if (c->state == SC_CONN_FLUSH || c->state == SC_CONN_LINGER ||
-		    c->state == SC_CONN_STREAM)
-			continue;
-		if (!c->tls)
-			take_plain(c, scratch, (size_t)n);
-		else if (sc_server_tls_feed(c->tls, scratch, (size_t)n) < 0)
-			sc_conn_kill(c, 1011);
-		else
-			take_tls(c);
-	}
 }
 
 /* Its turn. */
@@ -469,7 +314,7 @@ static void turn(void *arg)
 
 	c->turning = true;
 	if (c->state != SC_CONN_DEAD)
-		read_some(c);
+		sc_conn_input(c);
 	if (c->state != SC_CONN_DEAD) {
 		bool clear = push(c);
 

@@ -8,8 +8,8 @@
  * Safety    the loop's thread.
  * Source    our own.
  *
- * server.c accepts, counts, stops. server_conn.c moves bytes: sockets, TLS, the order of what is
- * written, time-outs. server_http.c answers a request head. server_ws.c acts on frames.
+ * server.c accepts, counts, stops. server_conn.c moves bytes: the order of what is written, turns,
+ * time-outs. server_input.c takes what comes. server_http.c answers a request head. server_ws.c acts on frames.
  * server_tls.c and server_deflate.c hide the libraries.
  */
 #ifndef SC_NET_SERVER_INTERNAL_H
@@ -130,6 +130,10 @@ void sc_conn_finish(struct sc_conn *conn);               /* send what is there, 
 /* OPEN or STREAM: time-outs of that */
 void sc_conn_open(struct sc_conn *conn, enum sc_conn_state state);
 void sc_conn_begin_close(struct sc_conn *conn);          /* code and reason are set; puts Close in order */
+bool sc_conn_tls_flush(struct sc_conn *conn);            /* what TLS has ready; true when none of it is left */
+
+/* server_input.c: what can be read, until it is paused or others have waited long enough */
+void sc_conn_input(struct sc_conn *conn);
 
 /* server_http.c: a whole head is at the front of conn->in */
 void sc_server_request(struct sc_conn *conn, size_t head_len);
