@@ -462,7 +462,8 @@ int sc_log_append(struct sc_log *log, const struct sc_log_rows *rows,
 	if (rc < 0) {
 		if (c.txn)
 			sc_index_abort(log, &c.txn);
-		return rc;
+		/* what was written may be there all the same, wherever the folder went: in doubt */
+		return c.wrote || log->poisoned ? rc : sc_log_or_gone(log, rc, err);
 	}
 	*ret_commit = (struct sc_log_commit){
 		.first = c.first,

@@ -271,7 +271,9 @@ static int ship_from(struct sc_archive *archive, const struct sc_state *state, u
 		if (o->progress && !o->progress(o->arg, 0, 0))
 			break;
 	}
-	return rc < 0 && rc != SC_E_NOLOG ? rc : 0; /* trimmed meanwhile: the next one sees it */
+	if (rc == SC_E_NOLOG) /* trimmed meanwhile: the next one sees it */
+		rc = sc_log_gone(archive->log, err);
+	return rc < 0 ? rc : 0;
 }
 
 int sc_archive_ship(struct sc_archive *archive, const struct sc_archive_options *options,

@@ -92,7 +92,7 @@ static int journals_lost(const struct sc_log *log, const struct sc_state *state,
 		    "put the missing journals back, or go on without these rows: sc-log reindex %s",
 		    log->path);
 	sc_err_field_u64(err, "last_good", next - 1);
-	return SC_E_DATA;
+	return sc_log_or_gone(log, SC_E_DATA, err);
 }
 
 /*
@@ -119,8 +119,10 @@ static int index_is_behind(struct sc_log *log, const struct sc_state *state, str
 	if (rc)
 		return 1;
 	rc = sc_journal_open(log, state->journal, false, &fd, err);
-	if (rc == SC_E_NOLOG)
-		return journals_lost(log, state, state->journal, err) < 0 ? SC_E_DATA : 1;
+	if (rc == SC_E_NOLOG) {
+		rc = journals_lost(log, state, state->journal, err);
+		return rc < 0 ? rc : 1;
+	}
 	if (rc < 0)
 		return rc;
 	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < state->end) {
@@ -448,7 +450,9 @@ static int open_again(struct sc_log *log, struct sc_err *err)
 
 	if (rc == 0)
 		rc = sc_settings_refresh(log, err);
-	return rc < 0 ? rc : sc_index_open(log, err);
+	if (rc == 0)
+		rc = sc_index_open(log, err);
+	return sc_log_or_gone(log, rc, err);
 }
 
 int sc_index_now(struct sc_log *log, struct sc_state *ret_state, struct sc_err *err)

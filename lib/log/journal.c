@@ -81,7 +81,7 @@ int sc_journal_list(const struct sc_log *log, struct sc_names *ret_names, uint64
 
 		sc_err_sys(err, code, errno, "cannot open");
 		sc_err_on(err, "folder", path);
-		return code;
+		return sc_log_or_gone(log, code, err);
 	}
 	rc = read_names(dir, &names, &strangers, err);
 	closedir(dir);

@@ -313,17 +313,48 @@ bool sc_log_moved(struct sc_log *log)
 	return is_another(log) && access(path, F_OK) == 0;
 }
 
+static int tell_gone(const struct sc_log *log, const char *what, struct sc_err *err)
+{
+	sc_err_set(err, SC_E_NOLOG, "cannot go on with", "%s", what);
+	sc_log_err(log, err);
+	sc_err_next(err, "start again when it is there; if it is lost, sc-log "
+			 "restore makes it anew of its archive");
+	return SC_E_NOLOG;
+}
+
+static bool is_missing(const char *path)
+{
+	return access(path, F_OK) < 0 && errno == ENOENT;
+}
+
+int sc_log_gone(const struct sc_log *log, struct sc_err *err)
+{
+	char settings[PATH_MAX], restore[PATH_MAX];
+
+	if (log->dir_fd < 0)
+		return 0;
+	if (is_missing(log->path) || is_another(log))
+		return tell_gone(log, "its folder is gone", err);
+	sc_log_file(log, settings, "log.json");
+	sc_log_file(log, restore, SC_RESTORE_FILE);
+	if (is_missing(settings) && is_missing(restore)) /* rm -r is at work */
+		return tell_gone(log, "there is no log.json in it any more", err);
+	return 0;
+}
+
+int sc_log_or_gone(const struct sc_log *log, int rc, struct sc_err *err)
+{
+	if (rc != SC_E_DATA && rc != SC_E_IO)
+		return rc;
+	return sc_log_gone(log, err) < 0 ? SC_E_NOLOG : rc;
+}
+
 int sc_log_find_folder(struct sc_log *log, struct sc_err *err)
 {
 	int old = log->dir_fd, rc;
 
-	if (access(log->path, F_OK) < 0 && errno == ENOENT) {
-		sc_err_set(err, SC_E_NOLOG, "cannot go on with", "its folder is gone");
-		sc_log_err(log, err);
-		sc_err_next(err, "start again when it is there; if it is lost, sc-log "
-				 "restore makes it anew of its archive");
-		return SC_E_NOLOG;
-	}
+	if (is_missing(log->path))
+		return tell_gone(log, "its folder is gone", err);
 	if (!is_another(log))
 		return 0;
 	rc = open_folder(log, err);
@@ -385,6 +416,7 @@ static int open_as(const char *path, enum sc_log_mode mode, bool redo, struct sc
 	log->mode = mode == SC_LOG_READ ? SC_LOG_READ : SC_LOG_APPEND;
 	rc = open_log(log, path, redo, err);
 	if (rc < 0) {
+		rc = sc_log_or_gone(log, rc, err);
 		sc_log_close(log);
 		return rc;
 	}

@@ -156,6 +156,11 @@ int sc_log_file(const struct sc_log *log, char ret_path[PATH_MAX], const char *n
 bool sc_log_moved(struct sc_log *log);
 /* The log's folder is the one at its path. SC_E_NOLOG: there is none any more. */
 int sc_log_find_folder(struct sc_log *log, struct sc_err *err);
+/* SC_E_NOLOG: the folder that we opened, or its log.json, is not at the log's path any more; then
+ * a file that is missing or another one is no damage. 0: it is there. */
+int sc_log_gone(const struct sc_log *log, struct sc_err *err);
+/* RC, or SC_E_NOLOG and its words when damage or a failure comes of a log that is gone. */
+int sc_log_or_gone(const struct sc_log *log, int rc, struct sc_err *err);
 /* sc_err_on for this log, after sc_err_set. */
 int sc_log_err(const struct sc_log *log, struct sc_err *err);
 struct sc_span sc_u64_key(const uint64_t *key);

@@ -46,7 +46,7 @@ static int missing(struct scan *s, uint64_t name, const char *reason, uint64_t g
 		    "put a good copy of it back, or give its rows up: sc-log trim %s --before %llu",
 		    s->log->path, (unsigned long long)give_up);
 	sc_err_field_str(s->err, "file", path);
-	return SC_E_DATA;
+	return sc_log_or_gone(s->log, SC_E_DATA, s->err);
 }
 
 static int put_place(struct scan *s, uint64_t first, const struct sc_place *place)
@@ -264,7 +264,7 @@ static int foreign(struct scan *s, uint64_t name)
 		   "it belongs to another stream than log.json");
 	sc_err_on(s->err, "journal", path);
 	sc_err_next(s->err, "move it away, or put the right log.json back");
-	return SC_E_DATA;
+	return sc_log_or_gone(s->log, SC_E_DATA, s->err);
 }
 
 /* The last row up to END of a journal, where no row is behind it: with gaps, as a restore leaves
@@ -427,7 +427,7 @@ static int segment_lost(struct scan *s, const struct sc_tier_name *n, uint64_t f
 	sc_err_next(s->err, "put their segment back, or give them up: sc-log trim %s --before %llu",
 		    s->log->path, (unsigned long long)n->first);
 	sc_err_field_str(s->err, "file", path);
-	return SC_E_DATA;
+	return sc_log_or_gone(s->log, SC_E_DATA, s->err);
 }
 
 /* One segment: what its index says, which fits what came before it. */
@@ -501,10 +501,11 @@ static int scan_journals(struct scan *s, const struct sc_names *names)
 	while (from < to && names->items[from] <= s->r->sealed_last)
 		from++;
 	if (from == to) {
-		rc = sc_err_set(s->err, SC_E_DATA, "cannot open",
-				"it has no journal behind its segments");
+		sc_err_set(s->err, SC_E_DATA, "cannot open",
+			   "it has no journal behind its segments");
 		sc_log_err(s->log, s->err);
-		return sc_err_next(s->err, "put the files of its folder journal/ back");
+		sc_err_next(s->err, "put the files of its folder journal/ back");
+		return sc_log_or_gone(s->log, SC_E_DATA, s->err);
 	}
 	if (from + 1 < to)
 		torn = anchor_is_torn(s, names->items[to - 1]);
@@ -547,9 +548,10 @@ int sc_recover(struct sc_log *log, struct sc_recovery *r, struct sc_err *err)
 	r->state.floor_rows = log->settings.floor.rows;
 	r->state.floor_bytes = log->settings.floor.bytes;
 	if (names.count == 0) {
-		rc = sc_err_set(err, SC_E_DATA, "cannot open", "it has no journal");
+		sc_err_set(err, SC_E_DATA, "cannot open", "it has no journal");
 		sc_log_err(log, err);
 		sc_err_next(err, "put the files of its folder journal/ back");
+		rc = sc_log_or_gone(log, SC_E_DATA, err);
 		goto out;
 	}
 	rc = scan_all(&s, &names);

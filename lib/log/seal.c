@@ -235,7 +235,7 @@ int sc_seal_open(struct sc_log *log, bool dry, struct sc_seal **ret_seal, struct
 		rc = sweep(seal, err);
 	if (rc < 0) {
 		sc_seal_close(seal);
-		return rc;
+		return sc_log_or_gone(log, rc, err);
 	}
 	*ret_seal = seal;
 	return 0;

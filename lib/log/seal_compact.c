@@ -166,7 +166,7 @@ static int compact(struct sc_seal *seal, const struct sc_seal_options *o,
 	}
 	rc = write_segment(seal, o, items, count, &sealed, err);
 	if (rc == SC_E_NOLOG)
-		return 0; /* trimmed meanwhile: the next run sees what is left */
+		return sc_log_gone(seal->log, err); /* or trimmed: the next run sees what is left */
 	if (rc == 1)
 		rc = record(seal, items, count, &sealed, err);
 	if (rc != 1)
@@ -197,5 +197,5 @@ int sc_seal_compact(struct sc_seal *seal, const struct sc_seal_options *o, struc
 			break;
 	}
 	free(items);
-	return rc < 0 ? rc : 0;
+	return rc < 0 ? sc_log_or_gone(seal->log, rc, err) : 0;
 }

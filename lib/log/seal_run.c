@@ -393,7 +393,7 @@ static int seal_group(struct sc_seal *seal, const struct sc_seal_options *o, con
 	}
 	rc = write_segment(seal, o, items, count, done, total, &sealed, err);
 	if (rc == SC_E_NOLOG)
-		return 0; /* trimmed meanwhile: the next run sees what is left */
+		return sc_log_gone(seal->log, err); /* or trimmed: the next run sees what is left */
 	if (rc == 1)
 		rc = record(seal, items, count, &sealed, err);
 	if (rc != 1)
@@ -461,5 +461,5 @@ int sc_seal_run(struct sc_seal *seal, const struct sc_seal_options *o, struct sc
 			done += p.items[at + i].bytes;
 	}
 	plan_done(&p);
-	return rc < 0 ? rc : 0;
+	return rc < 0 ? sc_log_or_gone(seal->log, rc, err) : 0;
 }

@@ -133,13 +133,14 @@ static int open_file(const char *path, int *ret_fd, struct sc_err *err)
 	return code;
 }
 
-static int not_ours(const char *path, const char *reason, struct sc_err *err)
+static int not_ours(const struct sc_log *log, const char *path, const char *reason,
+		    struct sc_err *err)
 {
 	sc_err_set(err, SC_E_DATA, "cannot read", "%s", reason);
 	sc_err_on(err, "segment", path);
 	sc_err_next(err, "move it away, and put the right file there");
 	sc_err_field_str(err, "file", path);
-	return SC_E_DATA;
+	return sc_log_or_gone(log, SC_E_DATA, err);
 }
 
 int sc_tier_open(const struct sc_log *log, uint64_t first, uint64_t last, struct sc_tier **ret_tier,
@@ -168,9 +169,9 @@ int sc_tier_open(const struct sc_log *log, uint64_t first, uint64_t last, struct
 	if (rc == 0) {
 		info = sc_segment_info(tier->segment);
 		if (strcmp(info->stream_id, log->settings.stream_id) != 0)
-			rc = not_ours(path, "it belongs to another stream than log.json", err);
+			rc = not_ours(log, path, "it belongs to another stream than log.json", err);
 		else if (info->first != first || info->last != last)
-			rc = not_ours(path, "it holds other rows than its name says", err);
+			rc = not_ours(log, path, "it holds other rows than its name says", err);
 	}
 	if (rc < 0) {
 		sc_tier_close(tier);
@@ -219,7 +220,7 @@ int sc_tier_missing(const struct sc_log *log, uint64_t first, uint64_t last, str
 		    log->path, (unsigned long long)(last + 1));
 	sc_err_field_str(err, "file", path);
 	sc_err_field_u64(err, "last_good", first - 1);
-	return SC_E_DATA;
+	return sc_log_or_gone(log, SC_E_DATA, err);
 }
 
 static int all_from_index(struct sc_log *log, struct sc_sealed **ret_items, size_t *ret_count,

@@ -450,6 +450,7 @@ static int prove(const char *path, uint64_t from, uint64_t to, bool strict, XXH3
 		rc = count_orphans(&v);
 	if (rc == 0)
 		*ret_proof = v.proof;
+	rc = sc_log_or_gone(v.log, rc, err);
 	sc_log_close(v.log);
 	return rc;
 }

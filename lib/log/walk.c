@@ -107,5 +107,5 @@ int sc_walk_damage(const struct sc_log *log, uint64_t journal, uint64_t pos, uin
 	sc_err_field_str(err, "file", path);
 	sc_err_field_u64(err, "position", pos);
 	sc_err_field_u64(err, "last_good", last_good);
-	return SC_E_DATA;
+	return sc_log_or_gone(log, SC_E_DATA, err);
 }

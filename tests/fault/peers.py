@@ -25,6 +25,7 @@ class Subscriber:
         self.upgraded = False
         self.stalled_until = 0.0
         self.narrow = False       # a small window: what it does not take stays with the server
+        self.starved = False      # the server's allocations fail on purpose: it may answer 503, and is asked again
         self.refusals = []
         self.lines = []           # since they were last taken
 
@@ -73,6 +74,9 @@ class Subscriber:
             end = self.inbox.find(b"\r\n\r\n")
             if end < 0:
                 return True
+            if self.starved and self.inbox.startswith(b"HTTP/1.1 503"):
+                self.close()
+                return False
             check(self.inbox.startswith(b"HTTP/1.1 101"), self.name, "was answered", self.inbox[:100])
             self.inbox = self.inbox[end + 4:]
             self.upgraded = True

@@ -288,6 +288,7 @@ class World:
             self.subs = [Subscriber(f"peer{i}", self.server.port, STREAM, None if i < 3 else 1) for i in range(SUBSCRIBERS)]
             for s in self.subs:
                 s.narrow = self.random.random() < 0.5
+                s.starved = bool(inject)
         if self.server and has("sc-sub"):
             self.sub_programs = [SubProgram(self, i) for i in range(SUB_PROGRAMS)]
             self.chains.append(Chain(self, "C", True))

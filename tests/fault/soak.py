@@ -98,7 +98,9 @@ class Stream:
         return json.loads(good("sc-log", "info", "--json", self.log).out)
 
     def earliest(self):
-        return self.info()["first"]
+        """The next row's offset where the log holds none: retention may take all that is sealed."""
+        info = self.info()
+        return info["first"] or info["next"]
 
     def read_on(self):
         """The rows that the truth has not yet: from the log, or where it gave them up, from the archive."""

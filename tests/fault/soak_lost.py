@@ -18,7 +18,13 @@ from lab import Program, Wrong, check, good, offset_of, read_ready, run, until, 
 
 JUMP = 1 << 20
 SHIPPED = re.compile(r"shipped rows \d+ to (\d+) to the archive")
-GONE = re.compile(r"its folder is gone|is not finished|another log was made|no such log|there is no log\.json|(segment|journal) is missing")   # the last: rm is at work
+GONE = re.compile(r"its folder is gone|is not finished|another log was made|no such log|there is no log\.json")
+TORN = re.compile(r"is missing|damaged or missing|journal': No such file|it has no journal|the journals end at")
+
+
+def told_well(loss, status, words):
+    """66 and why; or 65 where rm was at work: what went before log.json did is missing in a log that is still there."""
+    return (status == 66 and GONE.search(words)) or (status == 65 and loss.removed and TORN.search(words))
 
 
 class Watcher:
@@ -71,7 +77,7 @@ class Watcher:
         if self.program.running():
             return
         status, words = self.program.wait(), self.program.err()[self.said:]
-        check(status == 0 or (status in (65, 66, 79) and GONE.search(words)), self.name, "ended with", status, words[-600:])
+        check(status == 0 or (status == 79 and GONE.search(words)) or told_well(self.loss, status, words), self.name, "ended with", status, words[-600:])
         self.ends += status != 0
         self.take()
         check(not self.rest, self.name, "ended inside a line:", self.rest[:80])
@@ -84,6 +90,7 @@ class Loss:
         self.log = os.path.join(folder, "t")
         self.shelf = "file://" + os.path.join(folder, "shelf")
         self.truth, self.gaps, self.port, self.n, self.losses = {}, [], 0, 0, 0
+        self.removed = False        # the last loss was by rm, not by a move
         self.last = 0               # of the truth that the log has now
         self.programs = []
         self.killed_restores, self.server_ends, self.lost_rows = 0, 0, 0
@@ -104,7 +111,7 @@ class Loss:
     def serve(self):
         if self.server is not None:
             status, words = self.server.wait(), self.server.err()[self.said:]
-            check(status in (65, 66) and GONE.search(words), "the server ended with", status, words[-600:])
+            check(told_well(self, status, words), "the server ended with", status, words[-600:])
             self.server_ends += 1
         self.said = len(self.server.err()) if self.server else 0
         ready, ready_in = os.pipe()
@@ -198,9 +205,11 @@ class Loss:
         there = os.path.join(self.folder, f"lost{self.losses}")
         if self.random.random() < 0.5:
             os.mkdir(there)
+            self.removed = False
             os.rename(self.log, os.path.join(there, "t"))
         else:
             there = None
+            self.removed = True
             shutil.rmtree(self.log, ignore_errors=True)
             until(lambda: not os.path.exists(self.log) or shutil.rmtree(self.log, ignore_errors=True), "the log is gone")
         time.sleep(self.random.choice((0, 0, 0.1, 1.5)))   # longer than anybody takes to see it, or not

@@ -298,8 +298,8 @@ static void move(const char *from, const char *to)
 	CHECK(rename(from, to) == 0);
 }
 
-/* The log's folder is moved away, and another copy of it, as a restore makes one, comes to its path:
- * whoever reads, follows or appends goes on there. Another log, or none, is told. */
+/* The log's folder is moved away, and another copy of it, as a restore makes one, comes to its
+ * path: whoever reads, follows or appends goes on there. Another log, or none, is told. */
 TEST(another_copy_comes_to_its_path)
 {
 	static const uint64_t beyond[] = { 1000, 1001 };
@@ -359,6 +359,53 @@ TEST(another_copy_comes_to_its_path)
 	CHECK_INT(append_n(log, 1, 1, NULL), SC_E_NOLOG);
 	sc_reader_close(reader);
 	sc_follow_close(follow);
+	sc_log_close(seen);
+	sc_log_close(log);
+	log_done();
+}
+
+/* A file or a folder that is missing is damage, unless the log went as a whole, or is going. */
+TEST(what_is_missing_of_a_log_that_went)
+{
+	struct sc_log *log = filled(4 << 10, 900), *seen = open_log(SC_LOG_READ);
+	struct sc_names names = { NULL, 0 };
+	struct sc_reader *reader = NULL;
+	char away[300], journal[300], inside[300];
+	struct sc_run run;
+	int rc;
+
+	snprintf(away, sizeof(away), "%s/away", log_dir);
+	snprintf(journal, sizeof(journal), "%s/journal.away", log_dir);
+	snprintf(inside, sizeof(inside), "%s", in_log("journal"));
+	CHECK(count_journals() > 2);
+	CHECK_OK(sc_reader_open(seen, 0, &reader, &err), &err);
+	CHECK_INT(sc_reader_next(reader, 0, &run, &err), 1);
+	move(inside, journal);
+	CHECK_INT(sc_journal_list(seen, &names, NULL, &err), SC_E_DATA);
+	CHECK(strstr(err.object, "journal"));
+	CHECK_INT(sc_tier_missing(seen, 1, 2, &err), SC_E_DATA);
+	CHECK_INT(sc_walk_damage(seen, 1, 0, 0, &err), SC_E_DATA);
+	/* rm -r removes what it finds, in any order */
+	move(in_log("log.json"), away);
+	CHECK_INT(sc_journal_list(seen, &names, NULL, &err), SC_E_NOLOG);
+	CHECK(strstr(err.reason, "there is no log.json"));
+	CHECK_INT(sc_tier_missing(seen, 1, 2, &err), SC_E_NOLOG);
+	CHECK_INT(sc_walk_damage(seen, 1, 0, 0, &err), SC_E_NOLOG);
+	CHECK(strstr(err.reason, "there is no log.json"));
+	move(away, in_log("log.json"));
+	move(journal, inside);
+	/* another folder is there, which has no such journal: nobody looked yet which one it is */
+	move(log_path, away);
+	CHECK(mkdir(log_path, 0755) == 0 && mkdir(inside, 0755) == 0);
+	seen->looked_us = sc_mono_us();
+	while ((rc = sc_reader_next(reader, 0, &run, &err)) == 1)
+		;
+	CHECK_INT(rc, SC_E_NOLOG);
+	CHECK(strstr(err.reason, "its folder is gone"));
+	remove_tree(log_path);
+	CHECK_INT(sc_journal_list(seen, &names, NULL, &err), SC_E_NOLOG);
+	CHECK(strstr(err.reason, "its folder is gone"));
+	sc_reader_close(reader);
 	sc_log_close(seen);
 	sc_log_close(log);
 	log_done();
