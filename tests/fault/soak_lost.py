@@ -126,7 +126,7 @@ class Loss:
     # --- one life ---
 
     def begin_writers(self):
-        self.pipes, self.writers, self.programs = [], [], []
+        self.pipes, self.writers, self.programs, self.rests = [], [], [], [b"", b""]
         for i in (1, 2):
             read, write = os.pipe()
             self.writers.append(Program(self.folder, f"life{self.losses}-{i}", "sc-log", "append", "--batch-rows",
@@ -139,13 +139,14 @@ class Loss:
         self.programs = self.writers + [self.sealer]
 
     def feed(self):
-        for write, writer in zip(self.pipes, self.writers):
-            rows = b""
-            for _ in range(self.random.choice((1, 5, 40))):
+        for i, (write, writer) in enumerate(zip(self.pipes, self.writers)):
+            rows = self.rests[i]    # a full pipe takes a part, which may end inside a line
+            for _ in range(0 if rows else self.random.choice((1, 5, 40))):
                 self.n += 1
                 rows += b'{"n":%d,"pad":"%s"}\n' % (self.n, b"x" * (self.n * 31 % 200))
+            self.rests[i] = rows
             try:
-                os.write(write, rows)
+                self.rests[i] = rows[os.write(write, rows):]
             except BlockingIOError:
                 pass
             except BrokenPipeError as e:
