@@ -77,7 +77,8 @@ class Watcher:
         if self.program.running():
             return
         status, words = self.program.wait(), self.program.err()[self.said:]
-        check(status == 0 or (status == 79 and GONE.search(words)) or told_well(self.loss, status, words), self.name, "ended with", status, words[-600:])
+        good_end = status == 0 or (status == 79 and GONE.search(words)) or told_well(self.loss, status, words)
+        check(good_end, self.name, "ended with", status, words[-600:])
         self.ends += status != 0
         self.take()
         check(not self.rest, self.name, "ended inside a line:", self.rest[:80])
