@@ -254,7 +254,7 @@ differ() {
 	wait_for lines pub.out 1
 	stop server STOP
 	say pub 2
-	sleep 0.2 # it is sent, and nobody answers
+	wait_for asked
 	stop server KILL
 	await pub
 	[[ $ended -eq 69 ]]
@@ -406,9 +406,10 @@ stored_up_to() {
 	exec {slow}<&-
 }
 
-# The line was taken out of the input, and its request is at the server, which does not read it.
+# The line was taken out of the input, and its request is at the server, which stands still and does not read it. A
+# connection that was closed meanwhile is none of it: its end counts as a byte.
 asked() {
-	ss -Htn "sport = :$port" | awk '$2 > 0 { found = 1 } END { exit !found }'
+	ss -Htn "sport = :$port" | awk '$1 == "ESTAB" && $2 > 0 { found = 1 } END { exit !found }'
 }
 
 full() {

@@ -113,16 +113,21 @@ close_input() {
 	unset "sc_inputs[$1]"
 }
 
-# stop NAME [SIGNAL]: signal what was started as NAME (TERM) and wait for its end; SIGKILL after the usual limit.
+# stop NAME [SIGNAL]: signal what was started as NAME (TERM) and wait for its end, or until it stands still after STOP;
+# SIGKILL after the usual limit.
 # Sets ended to its exit status, 128+n when it ended by a signal, and took to the microseconds until then.
 stop() {
 	local name=$1 signal=${2:-TERM} id=${sc_pids[$1]:-} begun=${EPOCHREALTIME/./} rc=0
 
 	[[ -n $id ]] || return 0
 	kill -"$signal" "$id" 2>/dev/null || :
-	if [[ $signal == STOP || $signal == CONT ]]; then
-		return 0
-	fi
+	case $signal in
+	STOP)
+		wait_for sc_stopped "$id"
+		return
+		;;
+	CONT) return 0 ;;
+	esac
 	await "$name" || rc=$?
 	# shellcheck disable=SC2034 # for the tests
 	took=$((${EPOCHREALTIME/./} - begun))
@@ -190,6 +195,17 @@ sc_gone() {
 	# A zombie has ended: it waits for our wait.
 	state=$(sed -n 's/^[0-9]* (.*) \(.\).*/\1/p' "/proc/$1/stat" 2>/dev/null) || return 0
 	[[ -z $state || $state == Z ]]
+}
+
+# On a busy machine a process goes on for a while after SIGSTOP was sent: it may still read, store and answer.
+sc_stopped() { # all threads of process $1 are
+	local file state
+
+	[[ -e /proc/$1/task/$1 ]] || return 1
+	for file in "/proc/$1/task/"*/status; do
+		state=$(sed -n 's/^State:[^A-Za-z]*\(.\).*/\1/p' "$file" 2>/dev/null) || continue # it ended
+		[[ $state == T ]] || return 1
+	done
 }
 
 running() {
