@@ -15,6 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* 1 under a sanitizer, where a fork costs ten times as much and memory that was freed is kept. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SC_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SC_SANITIZED 1
+#endif
+#endif
+#ifndef SC_SANITIZED
+#define SC_SANITIZED 0
+#endif
+
 struct sc_test {
 	const char *name;
 	void (*run)(void);

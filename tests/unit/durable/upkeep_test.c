@@ -11,17 +11,6 @@
 #include "durable/engine_internal.h"
 #include "engine_fixture.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
-
 static int count_open(void *arg, const char *line)
 {
 	int *open = arg, pid;
@@ -131,7 +120,7 @@ TEST(a_process_with_little_address_space_has_a_store)
 	pid_t pid;
 
 	/* a sanitizer's shadow has more of it than the limit */
-	if (SANITIZED)
+	if (SC_SANITIZED)
 		return;
 	begin(&quiet);
 	pid = fork();

@@ -8,16 +8,7 @@
 #include "server_peer.h"
 
 /* What memory may grow by in a test: the sanitizers keep what was freed. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define GROWTH_MAX (400u << 20)
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define GROWTH_MAX (400u << 20)
-#endif
-#endif
-#ifndef GROWTH_MAX
-#define GROWTH_MAX (8u << 20)
-#endif
+#define GROWTH_MAX (SC_SANITIZED ? 400u << 20 : 8u << 20)
 
 static struct peer peer, other;
 
