@@ -87,6 +87,10 @@ int sc_host_start(struct sc_host *host, struct sc_err *err); /* begin to feed th
 
 /* Which archive its log has may have changed. */
 void sc_host_look_at_archive(struct sc_host *host);
+/* sc_stream_attach, with what is known of the archive at this moment: the first one may be a
+ * blink old, and the rows be gone that are in it. */
+int sc_host_attach(struct sc_host *host, const struct sc_target *target, void *owner,
+		   struct sc_subscriber **ret_subscriber, struct sc_refusal *ret_refusal, struct sc_err *err);
 /* A subscriber was cut off because the archive cannot be read: said once, not for each. */
 void sc_host_archive_failed(struct sc_host *host, const struct sc_err *err);
 

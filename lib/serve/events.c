@@ -163,7 +163,7 @@ static void attach(struct sc_app *app, struct sc_conn *conn, struct sc_host *hos
 		reply->status = 503;
 		return;
 	}
-	rc = sc_stream_attach(host->stream, target, v, &v->subscriber, &refusal, &err);
+	rc = sc_host_attach(host, target, v, &v->subscriber, &refusal, &err);
 	if (rc != 0) {
 		sc_conn_set_user(conn, NULL);
 		free(v);

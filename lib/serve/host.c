@@ -206,6 +206,15 @@ void sc_host_look_at_archive(struct sc_host *host)
 		sc_host_archive_failed(host, &err);
 }
 
+int sc_host_attach(struct sc_host *host, const struct sc_target *target, void *owner,
+		   struct sc_subscriber **ret_subscriber, struct sc_refusal *ret_refusal,
+		   struct sc_err *err)
+{
+	if (!host->note.url)
+		sc_host_look_at_archive(host);
+	return sc_stream_attach(host->stream, target, owner, ret_subscriber, ret_refusal, err);
+}
+
 /* Which archive there is, as far as it is known now. */
 static int find_archive(struct sc_host *host, struct sc_err *err)
 {

@@ -84,7 +84,7 @@ static void subscribe(struct sc_visit *v, const struct sc_target *target)
 {
 	struct sc_refusal refusal;
 	struct sc_err err;
-	int rc = sc_stream_attach(v->host->stream, target, v, &v->subscriber, &refusal, &err);
+	int rc = sc_host_attach(v->host, target, v, &v->subscriber, &refusal, &err);
 
 	if (rc == 0)
 		v->kind = SC_VISIT_SUBSCRIBER;

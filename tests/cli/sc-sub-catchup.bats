@@ -361,3 +361,17 @@ with open(sys.argv[1], "r+b") as f:
 	await left
 	[[ $ended -eq 0 ]]
 }
+
+@test "an archive that is a moment old is told to who asks for what went there" {
+	for round in 1 2 3; do # a server looks every second besides
+		rm -rf t shelf/t
+		sc-log create t --journal-size 8192
+		serve server t
+		fill 1 2000
+		sc-log read t >all
+		sc-seal t --force --target 8K --archive "$shelf" --keep-rows 300
+		sc-sub "$url/t" --offset 1 --catch-up --until-end --quiet >got
+		same all got
+		stop server
+	done
+}
