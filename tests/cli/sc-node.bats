@@ -276,7 +276,9 @@ usage() { # WORDS ARGUMENT...
 	run -1 --separate-stderr sc-node pub < <(printf '["c","s",1]\n["bad","s",2]\n["c","s",3]\n')
 	[[ $stderr == "sc-node: "*"cannot send a message line '2': the broker refused it: too many (limit)" ]]
 	jq -se '[.[] | select(.channel == "c") | .data] == [1, 3]' broker.out
-	run -77 sc-node ctl pause --timeout 20s --url "$(fake --refuse 'system:denied:no' && echo "$SC_BROKER_URL")"
+	stop broker
+	fake --refuse 'system:denied:no'
+	run -77 sc-node ctl pause --timeout 20s
 }
 
 @test "pub: --timeout with a broker that does not answer: 80" {
