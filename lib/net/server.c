@@ -255,6 +255,8 @@ void sc_server_forget(struct sc_conn *c)
 	if (s->options.per_address_max && !c->local && !c->refuse)
 		bucket_remove(s, c);
 	s->stats.connections--;
+	s->stats.memory_bytes -= c->weighed;
+	c->weighed = 0;
 	s->stats.refused_now -= c->refuse;
 	s->stats.clients -= c->counted;
 	if (s->peak > TRIM_FROM && s->stats.connections < s->peak / 8) {

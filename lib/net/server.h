@@ -90,6 +90,10 @@ struct sc_server_options {
 	size_t per_address_max;      /* connections from one IP address; more get 503. 0 = no limit */
 	size_t head_max_bytes;       /* more gets 431 */
 	size_t message_max_bytes;    /* inbound; more gets 1009 */
+	/* All connections together: what is half received, and what is not taken yet. Beyond it long
+	 * answers get 503, and who brings or would be left with much more is closed with 1013.
+	 * 0 = no limit */
+	uint64_t memory_max_bytes;
 	int64_t handshake_ms;        /* from accept to a whole request head; TLS included */
 	int64_t idle_ms;             /* an HTTP answer or stream whose peer takes nothing for so long is cut */
 	int64_t ping_ms, pong_ms;    /* a ping each ping_ms; no pong within pong_ms: 1011. ping_ms -1 = never */
@@ -124,6 +128,7 @@ struct sc_server_stats {
 	uint64_t refused_limit, refused_auth, refused_origin, bad_requests, answers;
 	uint64_t tls_failures, handshake_timeouts, protocol_errors, keepalive_drops, accept_failures;
 	uint64_t messages_in, bytes_in, bytes_out;
+	uint64_t memory_bytes, refused_memory; /* now: what memory_max_bytes is for; ever */
 };
 void sc_server_stats(const struct sc_server *server, struct sc_server_stats *ret_stats);
 
@@ -152,6 +157,14 @@ bool sc_conn_leaves(struct sc_conn *conn);
  * for what somebody waits for. In a hook of this connection, whose turn it is: nothing. */
 void sc_conn_hurry(struct sc_conn *conn);
 bool sc_conn_compressed(const struct sc_conn *conn);
+/* How much the caller itself keeps for this connection, in all: it counts for memory_max_bytes. */
+void sc_conn_holds(struct sc_conn *conn, size_t bytes);
+/* Whether BYTES more may be kept for it: always true for a few KiB. */
+bool sc_conn_has_room(const struct sc_conn *conn, size_t bytes);
+/* The caller refused something for want of room: counted. */
+void sc_conn_refused(struct sc_conn *conn);
+/* There is no room for what it should get next: it is cut (1013), and counted. */
+void sc_conn_lose(struct sc_conn *conn);
 /* Bytes of an HTTP stream: returns how many were taken. */
 size_t sc_conn_write_stream(struct sc_conn *conn, const void *data, size_t len);
 void sc_conn_end_stream(struct sc_conn *conn);

@@ -29,6 +29,42 @@ void sc_conn_kill(struct sc_conn *c, int code)
 	sc_conn_kick(c);
 }
 
+/* Memory. */
+
+void sc_conn_weigh(struct sc_conn *c)
+{
+	size_t now = c->in.cap + c->out.cap + c->reader.whole.cap + c->held;
+
+	c->server->stats.memory_bytes += now;
+	c->server->stats.memory_bytes -= c->weighed;
+	c->weighed = now;
+}
+
+void sc_conn_holds(struct sc_conn *c, size_t bytes)
+{
+	c->held = bytes;
+	sc_conn_weigh(c);
+}
+
+bool sc_conn_has_room(const struct sc_conn *c, size_t bytes)
+{
+	const struct sc_server *s = c->server;
+
+	return s->options.memory_max_bytes == 0 || bytes <= SC_CONN_FREE ||
+	       s->stats.memory_bytes + bytes <= s->options.memory_max_bytes;
+}
+
+void sc_conn_refused(struct sc_conn *c)
+{
+	c->server->stats.refused_memory++;
+}
+
+void sc_conn_lose(struct sc_conn *c)
+{
+	sc_conn_refused(c);
+	sc_conn_kill(c, 1013);
+}
+
 /* Writing. */
 
 /* As much as the socket takes; 0 when it takes nothing or the connection broke. */
@@ -179,8 +215,12 @@ size_t sc_conn_write_frames(struct sc_conn *c, const void *data, size_t len)
 	if (n == 0 || n == len)
 		return n;
 	end = frame_end(data, len, n);
-	if (sc_bytes_put(&c->out, (const char *)data + n, end - n) < 0)
+	/* There is no other place to stop than the frame's end. */
+	if (end - n > SC_CONN_OUT_BATCH && !sc_conn_has_room(c, end - n))
+		sc_conn_lose(c);
+	else if (sc_bytes_put(&c->out, (const char *)data + n, end - n) < 0)
 		sc_conn_kill(c, 1011);
+	sc_conn_weigh(c);
 	return end;
 }
 
@@ -200,12 +240,19 @@ bool sc_conn_write_message(struct sc_conn *c, enum sc_message kind, struct sc_sp
 		return false;
 	if (c->deflate)
 		payload = sc_server_deflate_message(c->deflate, data);
+	if (payload.data && payload.len > SC_CONN_OUT_BATCH && !sc_conn_has_room(c, payload.len)) {
+		sc_conn_lose(c);
+		return false;
+	}
 	if (!payload.data ||
 	    sc_frame_put(&c->out, kind == SC_TEXT ? SC_FRAME_TEXT : SC_FRAME_BINARY, true,
 			 c->deflate != NULL, false, payload) < 0) {
 		sc_conn_kill(c, 1011);
 		return false;
 	}
+	if (c->deflate)
+		sc_server_deflate_trim(c->deflate);
+	sc_conn_weigh(c);
 	if (!c->turning)
 		sc_conn_kick(c);
 	return true;
@@ -332,6 +379,7 @@ static void turn(void *arg)
 		sc_conn_free(c);
 		return;
 	}
+	sc_conn_weigh(c);
 	c->turning = false;
 	if ((c->can_read && !c->paused) || (c->out.len > 0 && c->can_write) ||
 	    (c->can_write && c->state == SC_CONN_OPEN && (c->want || c->pong_due || c->ping_due)) ||

@@ -137,6 +137,12 @@ void sc_server_deflate_free(struct sc_server_deflate *d)
 	free(d);
 }
 
+void sc_server_deflate_trim(struct sc_server_deflate *d)
+{
+	if (d->out.cap > KEEP_MAX)
+		sc_bytes_done(&d->out);
+}
+
 struct sc_span sc_server_deflate_message(struct sc_server_deflate *d, struct sc_span message)
 {
 	const char *at = message.data;
@@ -145,8 +151,6 @@ struct sc_span sc_server_deflate_message(struct sc_server_deflate *d, struct sc_
 	/* zlib flushes nothing twice, so an empty message is spelled here (RFC 7692, 7.2.3.6). */
 	if (left == 0)
 		return sc_span("", 1);
-	if (d->out.cap > KEEP_MAX)
-		sc_bytes_done(&d->out);
 	sc_bytes_clear(&d->out);
 	do {
 		uInt part = left > UINT_MAX / 2 ? UINT_MAX / 2 : (uInt)left;

@@ -15,9 +15,18 @@ struct sc_span sc_request_field(const struct sc_request *request, const char *na
 static void answer(struct sc_conn *c, int status, const char *type, const char *fields,
 		   struct sc_span body)
 {
-	int rc = sc_http_put_head(&c->out, status, type ? type : "text/plain; charset=utf-8",
-				  fields, (int64_t)body.len);
+	int rc;
 
+	if (!sc_conn_has_room(c, body.len)) {
+		sc_conn_refused(c);
+		status = 503;
+		type = NULL;
+		fields = "Retry-After: 5\r\n";
+		body = SC_SPAN("connections hold as much as they may (--max-memory); try again "
+			       "later\n");
+	}
+	rc = sc_http_put_head(&c->out, status, type ? type : "text/plain; charset=utf-8", fields,
+			      (int64_t)body.len);
 	if (rc == 0 && !c->head_only)
 		rc = sc_bytes_put(&c->out, body.data, body.len);
 	if (rc < 0) {

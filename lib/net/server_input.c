@@ -6,6 +6,52 @@
 
 #include "net/server_internal.h"
 
+/* It has brought more than there is room for. What it sent before is with its reader; the rest of
+ * that message is not taken. */
+static void refuse_more(struct sc_conn *c)
+{
+	static const char why[] = "messages hold as much as they may (--max-memory); try again "
+				  "later";
+
+	if (c->state == SC_CONN_CLOSING) {
+		sc_conn_lose(c);
+		return;
+	}
+	if (c->state != SC_CONN_HEAD && c->state != SC_CONN_OPEN)
+		return;
+	sc_conn_refused(c);
+	if (c->state == SC_CONN_HEAD) {
+		sc_server_refuse(c, 503, "Retry-After: 5\r\n",
+				 "connections hold as much as they may (--max-memory); try again "
+				 "later\n");
+		sc_bytes_done(&c->in);
+		return;
+	}
+	sc_conn_close(c, 1013, SC_SPAN(why));
+	sc_conn_finish(c); /* no more is read as frames */
+	sc_bytes_done(&c->in);
+	sc_frame_reader_done(&c->reader);
+}
+
+static bool over(const struct sc_server *s)
+{
+	return s->options.memory_max_bytes && s->stats.memory_bytes > s->options.memory_max_bytes;
+}
+
+/* After what was read last. A message that came whole is in no memory of its own, however full that
+ * is. */
+static void look_at_room(struct sc_conn *c)
+{
+	sc_conn_weigh(c);
+	if (!over(c->server))
+		return;
+	if (c->reader.message_kind == SC_FRAME_NONE)
+		sc_bytes_done(&c->reader.whole);
+	if (c->in.cap + c->reader.whole.cap > SC_CONN_FREE)
+		refuse_more(c);
+	sc_conn_weigh(c);
+}
+
 static void take_frames(struct sc_conn *c, char *data, size_t len)
 {
 	size_t used = 0;
@@ -155,5 +201,6 @@ void sc_conn_input(struct sc_conn *c)
 			sc_conn_kill(c, 1011);
 		else
 			take_tls(c);
+		look_at_room(c);
 	}
 }

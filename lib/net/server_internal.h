@@ -31,6 +31,7 @@ enum {
 	SC_CONN_LINGER_MS = 2000,
 	SC_CONN_REASON_MAX = 123,
 	SC_CONN_DISCARD_MAX = 65536,  /* largest message of a connection whose messages are discarded */
+	SC_CONN_FREE = 8192,          /* a connection may hold that much however full memory is */
 };
 
 enum sc_conn_state {
@@ -81,6 +82,7 @@ struct sc_conn {
 	bool ahead_known, close_ahead;            /* whether a Close is in it */
 	struct sc_server_deflate *deflate;        /* NULL without permessage-deflate */
 	uint64_t bytes_in, bytes_out, messages_in;
+	size_t held, weighed;                     /* kept for it by the user; counted of it in stats.memory_bytes */
 	int64_t opened_us;
 	int64_t acked;                            /* bytes out less bytes in the kernel, at the last look */
 };
@@ -132,6 +134,8 @@ void sc_conn_open(struct sc_conn *conn, enum sc_conn_state state);
 void sc_conn_begin_close(struct sc_conn *conn);          /* code and reason are set; puts Close in order */
 bool sc_conn_tls_flush(struct sc_conn *conn);            /* what TLS has ready; true when none of it is left */
 
+void sc_conn_weigh(struct sc_conn *conn);                /* what it holds has changed */
+
 /* server_input.c: what can be read, until it is paused or others have waited long enough */
 void sc_conn_input(struct sc_conn *conn);
 
@@ -169,5 +173,6 @@ struct sc_server_deflate *sc_server_deflate_agree(const struct sc_http_head *hea
 void sc_server_deflate_free(struct sc_server_deflate *deflate);
 /* Payload of one compressed message, borrowed until the next call; NULL data: out of memory. */
 struct sc_span sc_server_deflate_message(struct sc_server_deflate *deflate, struct sc_span message);
+void sc_server_deflate_trim(struct sc_server_deflate *deflate); /* what a long one left behind */
 
 #endif

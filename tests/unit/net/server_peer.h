@@ -28,7 +28,7 @@ enum { FRAME_TEXT_MAX = 64 };
 
 /* What one connection of the application is. */
 struct app_conn {
-	enum { ECHO, FRAMES, DISCARD, PAUSE, CLOSER, SSE, MESSAGES, TOLD, HOLD } kind;
+	enum { ECHO, FRAMES, DISCARD, PAUSE, CLOSER, SSE, MESSAGES, TOLD, HOLD, KEEP } kind;
 	uint64_t next, end;       /* FRAMES, MESSAGES, SSE: numbers of what is sent */
 	uint64_t got;             /* PAUSE: messages */
 	struct sc_timer *timer;
@@ -132,6 +132,8 @@ static inline void app_upgrade(void *arg, struct sc_conn *conn, const struct sc_
 		app_new(conn, TOLD, 0);
 	else if (target_is(r, "/hold"))
 		app_new(conn, HOLD, 0);
+	else if (target_is(r, "/keep"))
+		app_new(conn, KEEP, target_number(r));
 	else
 		app_new(conn, ECHO, 0);
 	if (r->protocols.data)
@@ -150,6 +152,8 @@ static inline void app_open(void *arg, struct sc_conn *conn)
 		sc_conn_discard(conn);
 	if (a->kind == TOLD)
 		app.told = conn;
+	if (a->kind == KEEP)
+		sc_conn_holds(conn, a->end);
 	if (a->kind == PAUSE)
 		(void)sc_timer_new(app.loop, app_resume, a, &a->timer, NULL);
 	if (a->kind == CLOSER)
@@ -272,6 +276,11 @@ static inline void app_http(void *arg, struct sc_conn *conn, const struct sc_req
 	}
 	reply->status = 200;
 	reply->body = r->target; /* borrowed as long as the hook's request */
+	if (target_is(r, "/long")) {
+		static char text[1 << 20];
+
+		reply->body = sc_span(text, target_number(r));
+	}
 }
 
 static inline void app_stopped(void *arg)
