@@ -89,8 +89,8 @@ static const struct sc_opt options[] = {
 	  .standard = "512MiB",
 	  .min = 0,
 	  .max = -1,
-	  .help = "bytes that all queues hold together, 0 for any number; beyond it publishers get "
-		  "the error limit" },
+	  .help = "bytes that queues and subscriptions hold together, 0 for any number; beyond it "
+		  "publishers and who subscribes get the error limit" },
 	{ .name = "max-age",
 	  .kind = SC_OPT_DURATION,
 	  .arg = "DUR",
@@ -263,6 +263,7 @@ static void fill_server(const struct opts *o, struct sc_server_options *net)
 	net->origin_count = o->origins.count;
 	net->clients_max = (size_t)o->max_nodes;
 	net->message_max_bytes = o->max_message;
+	net->memory_max_bytes = o->max_memory;
 }
 
 static void fill_broker(const struct opts *o, struct sc_broker_options *b)

@@ -117,6 +117,7 @@ int sc_broker_join(struct sc_broker *b, struct sc_span endpoint, const struct sc
 		free(node);
 		return rc;
 	}
+	sc_broker_hold(b, sizeof(*node));
 	b->count.nodes++;
 	sc_broker_list_add(&b->node_list, &node->link);
 	sc_broker_node_judge(b, node);
@@ -152,6 +153,7 @@ void sc_broker_leave(struct sc_broker *b, struct sc_broker_node *node)
 	sc_broker_note(b, SC_MSG_NODE_LEFT, endpoint->by_name.key, &node->uid);
 	sc_broker_tell_events(b);
 	sc_broker_endpoint_settle(b, endpoint);
+	sc_broker_unhold(b, sizeof(*node));
 	free(node);
 	sc_broker_dispatch(b);
 }

@@ -29,7 +29,7 @@ struct sc_broker_node;
 
 struct sc_broker_options {
 	uint32_t queue_size;       /* of queues that have no size of their own */
-	uint64_t memory_max;       /* over all queues: beyond it publishers get "limit"; 0 = none */
+	uint64_t memory_max;       /* of all below: beyond it publishers and who subscribes get "limit"; 0 = none */
 	int64_t max_age_us;        /* queued messages older than that are dropped; 0 = none */
 	int64_t ack_timeout_us;    /* who holds a message longer is closed; 0 = none */
 	int64_t endpoint_idle_us;  /* endpoints without a node for so long are forgotten; 0 = never */
@@ -51,6 +51,9 @@ struct sc_broker_hooks {
 	void (*close)(void *arg, void *user, int code, const char *reason);
 	/* May be NULL. Whether it is about to leave: then it is given nothing more. */
 	bool (*leaves)(void *arg, void *user);
+	/* May be NULL. Whether a long control message can wait for a node that does not take it:
+	 * if not, the command that asked for it gets "limit". */
+	bool (*has_room)(void *arg, void *user, size_t bytes);
 };
 
 int sc_broker_new(const struct sc_broker_options *options, const struct sc_broker_hooks *hooks, void *arg,
@@ -91,6 +94,7 @@ bool sc_broker_stopping(const struct sc_broker *broker);
 	X(subscriptions, "subscriptions, to channels and to messages", false) \
 	X(queued, "messages in queues", false) \
 	X(queued_bytes, "bytes of queues and of the messages in them", false) \
+	X(memory_bytes, "bytes of these, of subscriptions, channels, endpoints and nodes", false) \
 	X(received, "messages received from nodes, acks included", true) \
 	X(delivered, "messages sent to nodes", true) \
 	X(acked, "delivered messages that were acknowledged", true) \

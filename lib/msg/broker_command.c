@@ -74,6 +74,17 @@ static enum sc_msg_fault no_room(struct call *c, int rc, const char *text)
 	return fault(c, SC_MSG_LIMIT, rc == SC_E_BUSY ? text : "the broker is out of memory");
 }
 
+/* What a command would make, with the names that go with it. */
+static bool has_room(const struct call *c, size_t bytes)
+{
+	return sc_broker_has_room(c->b, bytes + SC_BROKER_OVERHEAD);
+}
+
+static enum sc_msg_fault full(struct call *c)
+{
+	return fault(c, SC_MSG_LIMIT, "the broker holds as much as it may (--max-memory)");
+}
+
 #define TOO_MANY_CHANNELS "there are as many channels as there may be"
 #define TOO_MANY_ENDPOINTS "there are as many endpoints as there may be"
 #define TOO_MANY_SUBSCRIPTIONS "the endpoint has as many subscriptions as it may have"
@@ -181,6 +192,30 @@ static void take_back(struct call *c, struct sc_broker_endpoint *endpoint,
 		sc_broker_channel_free(c->b, channel);
 }
 
+/* What a subscription takes at most, with an endpoint and a channel that are made for it. */
+#define SUBSCRIPTION_BYTES \
+	(sizeof(struct sc_broker_subscription) + sizeof(struct sc_broker_subject) + \
+	 sizeof(struct sc_broker_pattern) + sizeof(struct sc_broker_endpoint) + \
+	 sizeof(struct sc_broker_channel) + 5u * SC_BROKER_OVERHEAD)
+
+static bool room_for_channel(const struct call *c, struct sc_span endpoint, struct sc_span channel,
+			     struct sc_span subject)
+{
+	const struct sc_broker_endpoint *e = sc_broker_endpoint_find(c->b, endpoint);
+
+	return (e && sc_broker_subscribed(c->b, e, channel, subject)) ||
+	       has_room(c, SUBSCRIPTION_BYTES + endpoint.len + 2 * channel.len + subject.len);
+}
+
+static bool room_for_message(const struct call *c, struct sc_span endpoint, struct sc_span uid)
+{
+	const struct sc_broker_endpoint *e = sc_broker_endpoint_find(c->b, endpoint);
+
+	return (e && sc_broker_awaits(c->b, e, uid)) ||
+	       has_room(c, sizeof(struct sc_broker_await) + sizeof(*e) + SC_BROKER_OVERHEAD +
+				   endpoint.len + uid.len);
+}
+
 static enum sc_msg_fault subscribe_channel(struct call *c)
 {
 	struct sc_broker *b = c->b;
@@ -193,6 +228,8 @@ static enum sc_msg_fault subscribe_channel(struct call *c)
 	if (!name_arg(c, 0, 1, &endpoint) || !name_arg(c, 1, 1, &channel) ||
 	    !name_arg(c, 2, 0, &subject))
 		return bad_args(c);
+	if (!room_for_channel(c, endpoint, channel, subject))
+		return full(c);
 	rc = sc_broker_endpoint_need(b, endpoint, &e);
 	if (rc < 0)
 		return no_room(c, rc, TOO_MANY_ENDPOINTS);
@@ -229,6 +266,8 @@ static enum sc_msg_fault subscribe_message(struct call *c)
 	if (expires <= b->wall_us)
 		return fault(c, SC_MSG_EXPIRED,
 			     "expires is a time that is over: it is absolute, seconds since 1970");
+	if (!room_for_message(c, endpoint, uid))
+		return full(c);
 	rc = sc_broker_endpoint_need(b, endpoint, &e);
 	if (rc < 0)
 		return no_room(c, rc, TOO_MANY_ENDPOINTS);
@@ -279,6 +318,8 @@ static enum sc_msg_fault set_channel(struct call *c)
 		return bad_args(c);
 	if (sc_span_is(name, SC_MSG_SYSTEM))
 		return fault(c, SC_MSG_RESERVED, "the channel system is the broker's own");
+	if (!sc_broker_channel_find(b, name) && !has_room(c, sizeof(*ch) + name.len))
+		return full(c);
 	rc = sc_broker_channel_need(b, name, &ch);
 	if (rc < 0)
 		return no_room(c, rc, TOO_MANY_CHANNELS);
@@ -306,6 +347,8 @@ static enum sc_msg_fault set_endpoint(struct call *c)
 	if (!name_arg(c, 0, 1, &name) ||
 	    (c->command == SC_MSG_ENDPOINT_SIZE && !int_arg(c, 1, 1, SC_BROKER_SIZE_MAX, &size)))
 		return bad_args(c);
+	if (!sc_broker_endpoint_find(b, name) && !has_room(c, sizeof(*e) + name.len))
+		return full(c);
 	rc = sc_broker_endpoint_need(b, name, &e);
 	if (rc < 0)
 		return no_room(c, rc, TOO_MANY_ENDPOINTS);
@@ -325,6 +368,8 @@ static enum sc_msg_fault tell_stats(struct call *c)
 	sc_bytes_clear(&b->data);
 	if (sc_broker_stats_data(b, &b->data) < 0)
 		return fault(c, SC_MSG_LIMIT, "the broker is out of memory");
+	if (b->hooks.has_room && !b->hooks.has_room(b->arg, c->node->user, b->data.len))
+		return full(c);
 	sc_broker_notice(b, c->node, SC_MSG_STATS_SUBJECT, c->msg->uid,
 			 sc_span(b->data.data, b->data.len));
 	return SC_MSG_OK;

@@ -51,6 +51,10 @@ static inline void sc_broker_list_drop(struct sc_broker_link *link)
 	link->prev = link->next = NULL;
 }
 
+/* What one thing costs beside its own size: the allocator's part, its places in tables, heaps and
+ * slots. */
+#define SC_BROKER_OVERHEAD 64u
+
 #define SC_BROKER_OF(link, type, member) ((type *)((char *)(link) - offsetof(type, member)))
 
 struct sc_broker_channel {
@@ -143,6 +147,7 @@ struct sc_broker {
 	struct sc_ulid_maker ulids;
 	bool paused, stopping;
 	uint64_t seq, mark;
+	uint64_t held_bytes;           /* of channels, endpoints, nodes and subscriptions */
 	struct sc_table channels, endpoints, awaits;
 	struct sc_router patterns;
 	struct sc_heap waiting, expiries;
@@ -155,6 +160,28 @@ struct sc_broker {
 	struct sc_broker_event events[SC_BROKER_EVENTS_MAX];
 	int event_count;
 };
+
+/* Memory: of everything that peers make, in one number. */
+static inline void sc_broker_hold(struct sc_broker *b, size_t bytes)
+{
+	b->held_bytes += bytes + SC_BROKER_OVERHEAD;
+}
+
+static inline void sc_broker_unhold(struct sc_broker *b, size_t bytes)
+{
+	b->held_bytes -= bytes + SC_BROKER_OVERHEAD;
+}
+
+static inline uint64_t sc_broker_memory(const struct sc_broker *b)
+{
+	return b->totals.bytes + b->held_bytes;
+}
+
+/* Whether there may be so much more. */
+static inline bool sc_broker_has_room(const struct sc_broker *b, uint64_t bytes)
+{
+	return b->o.memory_max == 0 || sc_broker_memory(b) + bytes <= b->o.memory_max;
+}
 
 /* broker_object.c */
 struct sc_broker_channel *sc_broker_channel_find(const struct sc_broker *b, struct sc_span name);
@@ -180,13 +207,17 @@ void sc_broker_node_judge(struct sc_broker *b, struct sc_broker_node *node);
 /* The ready node after the one served last, or NULL. */
 struct sc_broker_node *sc_broker_node_next(const struct sc_broker_endpoint *endpoint);
 
-/* broker_subscription.c: SC_E_BUSY at the limit */
+/* broker_subscription.c: SC_E_BUSY at the limit of an endpoint; memory is for the caller to look at */
 int sc_broker_subscribe(struct sc_broker *b, struct sc_broker_endpoint *endpoint, struct sc_span channel,
 			struct sc_span subject);
+bool sc_broker_subscribed(const struct sc_broker *b, const struct sc_broker_endpoint *endpoint,
+		struct sc_span channel, struct sc_span subject);
 void sc_broker_unsubscribe(struct sc_broker *b, struct sc_broker_endpoint *endpoint,
 		struct sc_span pattern);
 int sc_broker_await(struct sc_broker *b, struct sc_broker_endpoint *endpoint, struct sc_span uid, int64_t expires_us,
 		    bool once);
+bool sc_broker_awaits(const struct sc_broker *b, const struct sc_broker_endpoint *endpoint,
+		struct sc_span uid);
 void sc_broker_unawait(struct sc_broker *b, struct sc_broker_endpoint *endpoint,
 		struct sc_span uid);
 /* all */

@@ -47,6 +47,7 @@ int sc_broker_channel_need(struct sc_broker *b, struct sc_span name,
 		c = sc_calloc(1, sizeof(*c) + name.len);
 		if (!c)
 			return SC_E_NOMEM;
+		sc_broker_hold(b, sizeof(*c) + name.len);
 		name_it(&b->channels, &c->by_name, c->name, name);
 		sc_queue_init(&c->queue, &b->totals, b->o.queue_size);
 		sc_broker_list_add(&b->channel_list, &c->used);
@@ -63,6 +64,7 @@ void sc_broker_channel_free(struct sc_broker *b, struct sc_broker_channel *c)
 	sc_broker_list_drop(&c->used);
 	sc_heap_remove(&b->waiting, &c->waiting);
 	sc_queue_done(&c->queue);
+	sc_broker_unhold(b, sizeof(*c) + c->by_name.key.len);
 	free(c);
 }
 
@@ -114,6 +116,7 @@ int sc_broker_endpoint_need(struct sc_broker *b, struct sc_span name,
 		e = sc_calloc(1, sizeof(*e) + name.len);
 		if (!e)
 			return SC_E_NOMEM;
+		sc_broker_hold(b, sizeof(*e) + name.len);
 		name_it(&b->endpoints, &e->by_name, e->name, name);
 		sc_queue_init(&e->queue, &b->totals, b->o.queue_size);
 		sc_broker_list_add(&b->endpoint_list, &e->link);
@@ -135,6 +138,7 @@ void sc_broker_endpoint_free(struct sc_broker *b, struct sc_broker_endpoint *e)
 	sc_queue_done(&e->queue);
 	free(e->slots);
 	free(e->ready);
+	sc_broker_unhold(b, sizeof(*e) + e->by_name.key.len);
 	free(e);
 }
 
@@ -223,6 +227,37 @@ int sc_broker_slot_take(struct sc_broker_endpoint *e, struct sc_broker_node *nod
 	return 0;
 }
 
+/* Half as many, for an endpoint that most of its nodes have left: those that are there move up, and
+ * the one served last stays the last. */
+static void fewer_slots(struct sc_broker_endpoint *e)
+{
+	uint32_t cap = e->slot_cap / 2, at = 0, last = UINT32_MAX;
+	struct sc_broker_node **slots = sc_calloc(cap, sizeof(struct sc_broker_node *));
+	uint64_t *ready = sc_calloc((cap + 63) / 64, sizeof(*ready));
+
+	if (!slots || !ready) { /* it stays large */
+		free(slots);
+		free(ready);
+		return;
+	}
+	for (uint32_t i = 0; i < e->slot_cap; i++) {
+		if (!e->slots[i])
+			continue;
+		if (i <= e->last_slot && e->last_slot != UINT32_MAX)
+			last = at;
+		if (e->ready[i / 64] >> i % 64 & 1)
+			ready[at / 64] |= (uint64_t)1 << at % 64;
+		e->slots[i]->slot = at;
+		slots[at++] = e->slots[i];
+	}
+	free(e->slots);
+	free(e->ready);
+	e->slots = slots;
+	e->ready = ready;
+	e->slot_cap = cap;
+	e->last_slot = last;
+}
+
 static bool is_ready(const struct sc_broker_node *node)
 {
 	return node->endpoint->ready[node->slot / 64] >> node->slot % 64 & 1;
@@ -240,9 +275,13 @@ static void set_ready(struct sc_broker_node *node, bool ready)
 
 void sc_broker_slot_leave(struct sc_broker_node *node)
 {
+	struct sc_broker_endpoint *e = node->endpoint;
+
 	set_ready(node, false);
-	node->endpoint->slots[node->slot] = NULL;
-	node->endpoint->node_count--;
+	e->slots[node->slot] = NULL;
+	e->node_count--;
+	if (e->slot_cap > 64 && e->node_count < e->slot_cap / 4)
+		fewer_slots(e);
 }
 
 void sc_broker_node_judge(struct sc_broker *b, struct sc_broker_node *node)

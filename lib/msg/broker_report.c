@@ -63,11 +63,11 @@ void sc_broker_error(struct sc_broker *b, struct sc_broker_node *node, struct sc
 				 sc_span(b->data.data, b->data.len));
 }
 
-/* Events, and commands that succeeded. They are given up where the queues are full: nobody can be
+/* Events, and commands that succeeded. They are given up where memory is full: nobody can be
  * told to send less of them. */
 void sc_broker_tell(struct sc_broker *b, const struct sc_msg *msg, enum sc_msg_order order)
 {
-	if (b->o.memory_max && b->totals.bytes + sc_parcel_cost(msg) > b->o.memory_max)
+	if (!sc_broker_has_room(b, sc_parcel_cost(msg)))
 		b->totals.dropped_full++;
 	else if (sc_broker_route(b, msg, NULL, SC_QUEUE_SYSTEM, order) < 0)
 		b->totals.dropped_full++;
@@ -120,6 +120,7 @@ void sc_broker_stats(const struct sc_broker *b, struct sc_broker_stats *ret_stat
 	s.endpoints = b->endpoints.count;
 	s.queued = b->totals.queued;
 	s.queued_bytes = b->totals.bytes;
+	s.memory_bytes = sc_broker_memory(b);
 	s.dropped_full = b->totals.dropped_full;
 	s.dropped_age = b->totals.dropped_age;
 	*ret_stats = s;

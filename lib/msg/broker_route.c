@@ -149,20 +149,15 @@ static int park(struct sc_broker *b, struct sc_broker_channel *c, const struct s
 	return rc < 0 ? rc : 0;
 }
 
-static bool has_room(const struct sc_broker *b, const struct sc_msg *msg)
-{
-	return b->o.memory_max == 0 || b->totals.bytes + sc_parcel_cost(msg) <= b->o.memory_max;
-}
-
 void sc_broker_publish(struct sc_broker *b, struct sc_broker_node *node, const struct sc_msg *msg)
 {
 	struct sc_broker_channel *c;
 	int64_t got = -1;
 	int rc;
 
-	if (!has_room(b, msg)) {
+	if (!sc_broker_has_room(b, sc_parcel_cost(msg))) {
 		sc_broker_error(b, node, msg->uid, SC_MSG_LIMIT,
-				"the queues hold as much as they may (--max-memory)");
+				"the broker holds as much as it may (--max-memory)");
 		return;
 	}
 	rc = sc_broker_channel_need(b, msg->channel, &c);

@@ -34,6 +34,7 @@ static struct sc_broker_pattern *need_pattern(struct sc_broker *b, struct sc_spa
 		free(p);
 		return NULL;
 	}
+	sc_broker_hold(b, sizeof(*p) + text.len);
 	return p;
 }
 
@@ -42,10 +43,12 @@ static void settle_pattern(struct sc_broker *b, struct sc_broker_pattern *p)
 	if (p->subjects.table.count)
 		return;
 	sc_router_remove(&b->patterns, &p->entry);
+	sc_broker_unhold(b, sizeof(*p) + p->entry.pattern.len);
 	free(p);
 }
 
-static struct sc_broker_subject *need_subject(struct sc_broker_pattern *p, struct sc_span text)
+static struct sc_broker_subject *need_subject(struct sc_broker *b, struct sc_broker_pattern *p,
+					      struct sc_span text)
 {
 	struct sc_router_entry *found = sc_router_find(&p->subjects, text);
 	struct sc_broker_subject *s;
@@ -63,6 +66,7 @@ static struct sc_broker_subject *need_subject(struct sc_broker_pattern *p, struc
 		free(s);
 		return NULL;
 	}
+	sc_broker_hold(b, sizeof(*s) + text.len);
 	return s;
 }
 
@@ -73,6 +77,7 @@ static void settle_subject(struct sc_broker *b, struct sc_broker_subject *s)
 	if (!sc_broker_list_empty(&s->subscriptions))
 		return;
 	sc_router_remove(&p->subjects, &s->entry);
+	sc_broker_unhold(b, sizeof(*s) + s->entry.pattern.len);
 	free(s);
 	settle_pattern(b, p);
 }
@@ -99,6 +104,7 @@ static int add(struct sc_broker *b, struct sc_broker_endpoint *e, struct sc_brok
 	sub = sc_calloc(1, sizeof(*sub));
 	if (!sub)
 		return SC_E_NOMEM;
+	sc_broker_hold(b, sizeof(*sub));
 	sub->subject = s;
 	sub->endpoint = e;
 	sc_broker_list_add(&s->subscriptions, &sub->of_subject);
@@ -112,7 +118,7 @@ int sc_broker_subscribe(struct sc_broker *b, struct sc_broker_endpoint *e, struc
 			struct sc_span subject)
 {
 	struct sc_broker_pattern *p = need_pattern(b, channel);
-	struct sc_broker_subject *s = p ? need_subject(p, subject) : NULL;
+	struct sc_broker_subject *s = p ? need_subject(b, p, subject) : NULL;
 	int rc = s ? add(b, e, s) : SC_E_NOMEM;
 
 	if (s)
@@ -122,6 +128,15 @@ int sc_broker_subscribe(struct sc_broker *b, struct sc_broker_endpoint *e, struc
 	return rc;
 }
 
+bool sc_broker_subscribed(const struct sc_broker *b, const struct sc_broker_endpoint *e,
+			  struct sc_span channel, struct sc_span subject)
+{
+	struct sc_router_entry *p = sc_router_find(&b->patterns, channel);
+	struct sc_router_entry *s = p ? sc_router_find(&pattern_of(p)->subjects, subject) : NULL;
+
+	return s && has(e, subject_of(s));
+}
+
 static void drop(struct sc_broker *b, struct sc_broker_subscription *sub)
 {
 	sc_broker_list_drop(&sub->of_subject);
@@ -129,6 +144,7 @@ static void drop(struct sc_broker *b, struct sc_broker_subscription *sub)
 	sub->endpoint->subscription_count--;
 	b->count.subscriptions--;
 	settle_subject(b, sub->subject);
+	sc_broker_unhold(b, sizeof(*sub));
 	free(sub);
 }
 
@@ -174,6 +190,12 @@ static struct sc_broker_await *find_await(const struct sc_broker *b,
 	return e ? await_of(e) : NULL;
 }
 
+bool sc_broker_awaits(const struct sc_broker *b, const struct sc_broker_endpoint *e,
+		      struct sc_span uid)
+{
+	return find_await(b, e, uid) != NULL;
+}
+
 static void drop_await(struct sc_broker *b, struct sc_broker_await *a)
 {
 	sc_table_remove(&b->awaits, &a->by_uid);
@@ -181,7 +203,10 @@ static void drop_await(struct sc_broker *b, struct sc_broker_await *a)
 	sc_broker_list_drop(&a->of_endpoint);
 	a->endpoint->subscription_count--;
 	b->count.subscriptions--;
+	sc_broker_unhold(b, sizeof(*a) + a->by_uid.key.len);
 	free(a);
+	if (b->expiries.count == 0)
+		sc_heap_done(&b->expiries);
 }
 
 /* Those that are over do not count. */
@@ -221,6 +246,7 @@ int sc_broker_await(struct sc_broker *b, struct sc_broker_endpoint *e, struct sc
 	a->once = once;
 	if (!fresh)
 		return 0;
+	sc_broker_hold(b, sizeof(*a) + uid.len);
 	a->endpoint = e;
 	memcpy(a->uid, uid.data, uid.len);
 	a->by_uid.key = sc_span(a->uid, uid.len);

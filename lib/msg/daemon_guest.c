@@ -54,10 +54,12 @@ static void on_control(void *arg, void *user, struct sc_span bytes)
 	(void)arg;
 	if (!g->large && g->after.len == 0 && sc_conn_write_message(g->conn, SC_BINARY, bytes))
 		return;
-	if (sc_frame_put(&g->after, SC_FRAME_BINARY, true, false, false, bytes) < 0)
+	if (sc_frame_put(&g->after, SC_FRAME_BINARY, true, false, false, bytes) < 0) {
 		lose(g);
-	else
-		wait_for_it(g);
+		return;
+	}
+	sc_conn_holds(g->conn, g->after.cap);
+	wait_for_it(g);
 }
 
 static int on_deliver(void *arg, void *user, struct sc_parcel *parcel, enum sc_msg_order order)
@@ -121,6 +123,7 @@ static bool write_after(struct sc_daemon_guest *g)
 	if (g->after.len > 0)
 		return false;
 	sc_bytes_done(&g->after);
+	sc_conn_holds(g->conn, 0);
 	return true;
 }
 
@@ -148,6 +151,17 @@ static bool on_leaves(void *arg, void *user)
 	return sc_conn_leaves(((struct sc_daemon_guest *)user)->conn);
 }
 
+static bool on_has_room(void *arg, void *user, size_t bytes)
+{
+	struct sc_daemon_guest *g = user;
+
+	(void)arg;
+	if (sc_conn_has_room(g->conn, bytes))
+		return true;
+	sc_conn_refused(g->conn);
+	return false;
+}
+
 static void on_close(void *arg, void *user, int code, const char *reason)
 {
 	struct sc_daemon_guest *g = user;
@@ -162,6 +176,7 @@ const struct sc_broker_hooks sc_daemon_broker_hooks = {
 	.control = on_control,
 	.deliver = on_deliver,
 	.leaves = on_leaves,
+	.has_room = on_has_room,
 	.close = on_close,
 };
 

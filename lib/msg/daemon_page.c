@@ -130,6 +130,12 @@ static void put_server(struct text *t, const struct sc_daemon *d)
 		    s.refused_limit + d->refused_full);
 	put_counter(t, "keepalive_drops", "connections dropped, silent too long", true,
 		    s.keepalive_drops);
+	put_counter(t, "connection_memory_bytes",
+		    "bytes that connections hold, half received or not taken yet", false,
+		    s.memory_bytes);
+	put_counter(t, "refused_memory",
+		    "answers, messages and connections refused for want of such memory", true,
+		    s.refused_memory);
 	put_counter(t, "bytes_in", "bytes received", true, s.bytes_in);
 	put_counter(t, "bytes_out", "bytes sent", true, s.bytes_out);
 }

@@ -95,15 +95,21 @@ static void free_ring(struct sc_queue *q, struct sc_queue_lane *lane)
 	lane->cap = 0;
 }
 
+static void free_lanes(struct sc_queue *q)
+{
+	q->totals->bytes -= (uint64_t)q->lane_cap * sizeof(*q->lanes);
+	free(q->lanes);
+	q->lanes = NULL;
+	q->lane_cap = 0;
+}
+
 void sc_queue_done(struct sc_queue *q)
 {
 	struct sc_parcel *p;
 
 	while ((p = sc_queue_pop(q, NULL)))
 		sc_parcel_unref(p);
-	free(q->lanes);
-	q->lanes = NULL;
-	q->lane_cap = 0;
+	free_lanes(q);
 }
 
 /* The lane of a priority, or where it belongs. */
@@ -124,6 +130,7 @@ static int add_lane(struct sc_queue *q, uint32_t at, unsigned priority)
 
 		if (!grown)
 			return SC_E_NOMEM;
+		q->totals->bytes += (uint64_t)(cap - q->lane_cap) * sizeof(*grown);
 		q->lanes = grown;
 		q->lane_cap = cap;
 	}
@@ -138,6 +145,8 @@ static void drop_lane(struct sc_queue *q, uint32_t at)
 	free_ring(q, &q->lanes[at]);
 	q->lane_count--;
 	memmove(&q->lanes[at], &q->lanes[at + 1], (q->lane_count - at) * sizeof(*q->lanes));
+	if (q->lane_count == 0)
+		free_lanes(q);
 }
 
 /* Another size of ring: larger for one more, or smaller when it is hardly used. */
@@ -173,7 +182,7 @@ static struct sc_parcel *take(struct sc_queue *q, uint32_t at)
 	lane->count--;
 	q->count--;
 	q->totals->queued--;
-	if (lane->count == 0 && (lane->cap > 8 || q->lane_count > 1))
+	if (lane->count == 0 && (lane->cap > 8 || q->lane_count > 1 || q->lane_cap > 4))
 		drop_lane(q, at);
 	else if (lane->cap > 64 && lane->count < lane->cap / 4)
 		(void)set_cap(q, lane, lane->cap / 2); /* without memory it stays large */

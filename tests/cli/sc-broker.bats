@@ -359,10 +359,15 @@ subscribed() {
 	for n in 1 2 3 4 5; do sc-node pub c s "$n"; done
 	run -0 sc-node sub c --endpoint e --count 3 --format data
 	[[ $output == $'3\n4\n5' ]]
-	broker --max-memory 1000
+	broker --max-memory 4000
 	sc-node ctl subscribe e c
-	run -1 --separate-stderr sc-node pub c s "\"$(printf '%01000d' 0)\""
-	[[ $stderr == *'(--max-memory)'* ]]
+	run -1 --separate-stderr sc-node pub c s "\"$(printf '%04000d' 0)\""
+	[[ $stderr == *'(--max-memory) (limit)'* ]]
+	until_refused() { for n in {1..20}; do sc-node ctl subscribe e "c$n" || return 1; done; }
+	run -1 --separate-stderr until_refused
+	[[ $stderr == *'(--max-memory) (limit)'* ]]
+	sc-node ctl subscribe e c # it is there
+	curl -s -m 10 "http://127.0.0.1:$port/stats" | jq -e '.memory_bytes <= 4000 and .subscriptions > 1' >/dev/null
 	broker --max-age 100ms
 	sc-node ctl subscribe e c
 	sc-node pub c s 1

@@ -31,7 +31,9 @@ struct peer {
 	char held[SC_MSG_UID_MAX * 2 + 1];
 };
 
+#ifndef PEERS
 #define PEERS 16
+#endif
 static struct sc_broker *lab;
 static struct sc_broker_options lab_options;
 static struct peer lab_peers[PEERS];
