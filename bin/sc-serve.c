@@ -15,7 +15,7 @@ struct opts {
 	bool compress, publish, has_max_replay, replay_archive;
 	const char *token_file, *archive;
 	int64_t max_clients, max_backlog, max_replay, idle_ms, grace_ms;
-	uint64_t ring, max_message, header;
+	uint64_t ring, max_message, max_memory, header;
 	int wire;
 };
 
@@ -111,6 +111,15 @@ static const struct sc_opt options[] = {
 	  .max = -1,
 	  .help = "most clients at once, 0 for any number; more get 503" },
 	SC_PORT_ADDRESS_OPTIONS(struct opts, port),
+	{ .name = "max-memory",
+	  .kind = SC_OPT_SIZE,
+	  .arg = "SIZE",
+	  .into = offsetof(struct opts, max_memory),
+	  .standard = "512MiB",
+	  .min = 0,
+	  .max = -1,
+	  .help = "bytes that all connections hold together, half received or not taken yet, 0 "
+		  "for any number; beyond it 503, and 1013 for who brings more" },
 	{ .name = "max-header",
 	  .kind = SC_OPT_SIZE,
 	  .arg = "SIZE",
@@ -149,6 +158,7 @@ static void fill(const struct opts *o, struct sc_serve_options *s)
 	net->clients_max = (size_t)o->max_clients;
 	net->head_max_bytes = o->header;
 	net->message_max_bytes = o->max_message;
+	net->memory_max_bytes = o->max_memory;
 	net->idle_ms = o->idle_ms;
 	net->deflate = o->compress;
 	s->stream = (struct sc_stream_settings){

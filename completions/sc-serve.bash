@@ -9,7 +9,7 @@ _sc_serve() {
 	elif [[ $prev == '=' ]]; then
 		prev=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
-		options='-l --listen --ready-fd --cert --key --client-ca -T --token-file --origin --publish --wire -z --compress -A --archive --replay-archive --max-replay --max-backlog --ring --max-message --max-clients --max-per-address --max-header --handshake-timeout --idle-timeout --ping --pong-timeout --grace -v --verbose -q --quiet --json --options-file -h --help --version'
+		options='-l --listen --ready-fd --cert --key --client-ca -T --token-file --origin --publish --wire -z --compress -A --archive --replay-archive --max-replay --max-backlog --ring --max-message --max-clients --max-per-address --max-memory --max-header --handshake-timeout --idle-timeout --ping --pong-timeout --grace -v --verbose -q --quiet --json --options-file -h --help --version'
 		paths=1
 		case $prev in
 		-l | --listen) kind=none ;;
@@ -27,6 +27,7 @@ _sc_serve() {
 		--max-message) kind=none ;;
 		--max-clients) kind=none ;;
 		--max-per-address) kind=none ;;
+		--max-memory) kind=none ;;
 		--max-header) kind=none ;;
 		--handshake-timeout) kind=none ;;
 		--idle-timeout) kind=none ;;

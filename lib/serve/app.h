@@ -109,6 +109,7 @@ struct sc_visit {
 	struct sc_close close; /* of a refusal */
 	struct sc_bytes out;   /* replies, events: what is not taken yet */
 	size_t out_at;
+	size_t filter_bytes;   /* of what it asks for, at most */
 	struct sc_timer *slow;         /* a subscriber that is dropped and takes nothing */
 	struct sc_visit *next, **link; /* among the app's events */
 	bool ended;                    /* nothing follows what is in out */
@@ -122,6 +123,10 @@ void sc_visit_wake(void *arg);
 void sc_visit_dropped(void *arg);
 int sc_visit_new(struct sc_app *app, struct sc_conn *conn, enum sc_visit_kind kind,
 		 struct sc_visit **ret_visit);
+/* What it keeps has changed: that counts for the memory of all connections. */
+void sc_visit_weigh(struct sc_visit *visit);
+/* Room for its filter? If not, REPLY is filled. */
+bool sc_visit_fits(struct sc_visit *visit, const struct sc_target *target, struct sc_reply *reply);
 /* What a token allows. */
 enum { SC_MAY_READ = 1, SC_MAY_PUBLISH = 2 };
 /* Its subscriber was closed for a failure of ours: said on stderr. */

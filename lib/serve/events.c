@@ -21,6 +21,7 @@ static bool flush(struct sc_visit *v)
 		sc_bytes_done(&v->out);
 	sc_bytes_clear(&v->out);
 	v->out_at = 0;
+	sc_visit_weigh(v);
 	return true;
 }
 
@@ -73,10 +74,15 @@ static enum sc_next gather(struct sc_visit *v, int *left)
 			sc_visit_failed(v, &err);
 		if (next != SC_NEXT_DATA)
 			return next;
+		if (d.payload.len > BATCH_BYTES && !sc_conn_has_room(v->conn, d.payload.len)) {
+			sc_conn_lose(v->conn);
+			return SC_NEXT_IDLE;
+		}
 		if (put_event(&v->out, &d) < 0) {
 			sc_conn_abort(v->conn);
 			return SC_NEXT_IDLE;
 		}
+		sc_visit_weigh(v);
 		sc_subscriber_sent(v->subscriber);
 	}
 	return SC_NEXT_DATA;
@@ -163,8 +169,11 @@ static void attach(struct sc_app *app, struct sc_conn *conn, struct sc_host *hos
 		reply->status = 503;
 		return;
 	}
-	rc = sc_host_attach(host, target, v, &v->subscriber, &refusal, &err);
+	rc = sc_visit_fits(v, target, reply)
+		     ? sc_host_attach(host, target, v, &v->subscriber, &refusal, &err)
+		     : SC_E_BUSY;
 	if (rc != 0) {
+		sc_conn_holds(conn, 0);
 		sc_conn_set_user(conn, NULL);
 		free(v);
 		reply->status = 503;

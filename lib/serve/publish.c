@@ -7,10 +7,14 @@
 #define REPLIES_MAX \
 	(256u << 10) /* that wait for a publisher: one that takes none is not read from */
 
-/* Its frames are read while the writer has room for them, and while it takes the replies. */
+/* Its frames are read while the writer has room for them, and while it takes the replies: with
+ * little memory, the first of them. */
 static void set_pace(struct sc_visit *v)
 {
-	if (v->queue_full || v->out.len - v->out_at > REPLIES_MAX)
+	size_t waiting = v->out.len - v->out_at;
+
+	sc_visit_weigh(v);
+	if (v->queue_full || waiting > REPLIES_MAX || !sc_conn_has_room(v->conn, waiting))
 		sc_conn_pause(v->conn);
 	else
 		sc_conn_resume(v->conn);

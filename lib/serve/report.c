@@ -136,6 +136,10 @@ int sc_report_metrics(struct sc_app *app, struct sc_bytes *out)
 		{ "protocol_errors_total", "counter", "WebSockets closed for a fault of the peer.",
 		  0 },
 		{ "keepalive_drops_total", "counter", "WebSockets closed for want of a pong.", 0 },
+		{ "connection_memory_bytes", "gauge",
+		  "Bytes that connections hold: half received, or not taken yet.", 0 },
+		{ "refused_memory_total", "counter",
+		  "Answers, messages and connections refused for want of such memory.", 0 },
 		{ "bytes_in_total", "counter", "Bytes received.", 0 },
 		{ "bytes_out_total", "counter", "Bytes sent.", 0 },
 	};
@@ -144,8 +148,8 @@ int sc_report_metrics(struct sc_app *app, struct sc_bytes *out)
 	uint64_t values[] = { s.connections,     s.clients,         s.accepted,
 			      s.opened,          s.refused_limit,   s.refused_auth,
 			      s.refused_origin,  s.bad_requests,    s.handshake_timeouts,
-			      s.protocol_errors, s.keepalive_drops, s.bytes_in,
-			      s.bytes_out };
+			      s.protocol_errors, s.keepalive_drops, s.memory_bytes,
+			      s.refused_memory,  s.bytes_in,        s.bytes_out };
 
 	_Static_assert(sizeof(values) / sizeof(values[0]) == sizeof(list) / sizeof(list[0]),
 		       "one value each");

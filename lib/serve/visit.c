@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "serve/app.h"
 #include "wire/refusal.h"
+#include "wire/where.h"
 
 #define RUNS_MAX 8       /* runs of frames to one subscriber before the others get their turn */
 #define MESSAGES_MAX 512 /* the same where each message is written by itself */
@@ -58,6 +59,28 @@ int sc_visit_new(struct sc_app *app, struct sc_conn *conn, enum sc_visit_kind ki
 	sc_conn_set_user(conn, v);
 	*ret_visit = v;
 	return 0;
+}
+
+void sc_visit_weigh(struct sc_visit *v)
+{
+	sc_conn_holds(v->conn, v->filter_bytes + v->out.cap);
+}
+
+bool sc_visit_fits(struct sc_visit *v, const struct sc_target *target, struct sc_reply *reply)
+{
+	if (!target->where.len)
+		return true;
+	v->filter_bytes = SC_WHERE_BYTES(target->where.len);
+	if (sc_conn_has_room(v->conn, v->filter_bytes)) {
+		sc_visit_weigh(v);
+		return true;
+	}
+	sc_conn_refused(v->conn);
+	reply->status = 503;
+	reply->fields = "Retry-After: 5\r\n";
+	reply->body = SC_SPAN("connections hold as much as they may (--max-memory); try again "
+			      "later\n");
+	return false;
 }
 
 static void refuse(struct sc_visit *v, const struct sc_refusal *refusal)
@@ -158,6 +181,10 @@ static void on_upgrade(void *arg, struct sc_conn *conn, const struct sc_request 
 					     : SC_SPAN("this token may not read\n");
 	} else if (sc_visit_new(app, conn, SC_VISIT_REFUSED, &v) < 0) {
 		reply->status = 503;
+	} else if (!sc_visit_fits(v, &target, reply)) {
+		sc_conn_holds(conn, 0);
+		sc_conn_set_user(conn, NULL);
+		free(v);
 	} else {
 		decide(v, &target, parsed, &refusal, &err);
 	}
@@ -305,8 +332,13 @@ static void on_closed(void *arg, struct sc_conn *conn, int code, struct sc_span 
 	(void)reason;
 	if (!v)
 		return;
-	sc_app_say(v->app, SC_DEBUG, "%s left: %d%s", sc_conn_peer(conn), code,
-		   by_peer ? " (it closed)" : "");
+	if (code == 1013 && !by_peer)
+		sc_app_say(v->app, SC_INFO,
+			   "%s was cut off: connections hold as much as they may (--max-memory)",
+			   sc_conn_peer(conn));
+	else
+		sc_app_say(v->app, SC_DEBUG, "%s left: %d%s", sc_conn_peer(conn), code,
+			   by_peer ? " (it closed)" : "");
 	sc_subscriber_free(v->subscriber);
 	sc_publisher_free(v->publisher);
 	sc_timer_free(v->slow);

@@ -20,6 +20,9 @@
 
 struct sc_where;
 
+/* What a filter whose text has LEN bytes takes at most. */
+#define SC_WHERE_BYTES(len) (16384u + 20u * (size_t)(len))
+
 /* SCHEMA NULL: any names. */
 int sc_where_parse(struct sc_span text, const struct sc_schema *schema,
 		struct sc_where **ret_where, struct sc_err *err);

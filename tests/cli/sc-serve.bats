@@ -247,6 +247,24 @@ P
 	[[ $code == 503 ]]
 }
 
+@test "limits: what connections hold together" {
+	serve server --wire 5 --max-memory 64K --max-header 32K rows
+	get /metrics
+	[[ $code == 200 ]]
+	grep -q '^sc_connection_memory_bytes [0-9]' <<<"$output"
+	grep -q '^sc_refused_memory_total 0$' <<<"$output"
+	where="%7B%22id%22:%5B1$(printf ',%d' {1..800})%5D%7D"
+	get "/rows?where=$where" -H 'Accept: text/event-stream' # a filter of 3 KB fits not beside the rest
+	[[ $code == 503 ]]
+	[[ $output == *'(--max-memory)'* ]]
+	get /metrics
+	grep -q '^sc_refused_memory_total 1$' <<<"$output"
+	run -0 sc-sub "$url/rows" --offset earliest --until-end
+	[[ $output == "$(sc-log read rows)" ]]
+	get /healthz
+	[[ $code == 200 ]]
+}
+
 @test "a request that never comes is cut after --handshake-timeout" {
 	serve server --handshake-timeout 200ms rows
 	exec 7<>"/dev/tcp/127.0.0.1/$port"
