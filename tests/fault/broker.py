@@ -265,6 +265,63 @@ def large_messages_for_nodes_that_do_not_read(folder):
 
 
 @lab.test
+def subscriptions_without_end(folder):
+    """Within the limits of endpoints and of each endpoint's subscriptions, but not within the memory."""
+    with Broker(folder, "--ping", "none", "--max-memory", "8MiB") as b:
+        before = b.memory()
+        crowd = [Node(b.port, f"greedy{i}") for i in range(20)]
+        done, refused = 0, 0
+        for n, p in enumerate(crowd):
+            for i in range(1000):
+                kind = i % 3
+                if kind == 0:
+                    m = p.answer(p.say("system", "subscribe.channel", [p.endpoint, f"{'c' * 200}{n}.{i}", "*"]))
+                elif kind == 1:
+                    m = p.answer(p.say("system", "subscribe.channel", [p.endpoint, f"{'w' * 200}{n}.{i}.*", "s" * 200]))
+                else:
+                    m = p.answer(p.say("system", "subscribe.message", [p.endpoint, b"%064d" % (n * 1000 + i), None]))
+                if m[2] == "ack":
+                    done += 1
+                else:
+                    check(m[4][0] == "limit" and "--max-memory" in m[4][1], m)
+                    refused += 1
+                    if refused > 5 * (n + 1):
+                        break
+        check(5000 < done < 19000 and refused > 0, done, "subscriptions were taken into 8 MiB")
+        check(crowd[0].stats()["memory_bytes"] <= 8 << 20, crowd[0].stats())
+        b.memory_below(before, 16 * 1024, "subscriptions")
+        for p in crowd:
+            p.do("system", "unsubscribe.channel", [p.endpoint, "*"])
+        b.others_served()
+        for p in crowd:
+            p.cut()
+
+
+@lab.test
+def halves_of_messages(folder):
+    n, part = count(60, 600), 900000
+    with Broker(folder, "--ping", "none", "--max-memory", "16MiB") as b:
+        before = b.memory()
+        crowd, closed = [Node(b.port, f"half{i}") for i in range(n)], 0
+        whole = frame(BINARY, message("halves", "s", b"x" * 1000000))
+        for p in crowd:
+            p.send(whole[:part])
+            b.others_served()
+        for p in crowd:
+            try:
+                p.send(whole[part:])
+                m = p.next(skip=(PING, PONG))
+            except OSError:
+                m = None
+            closed += m is None or m[0] == CLOSE and m[1][:2] == struct.pack(">H", 1013)
+        check(n - 17 <= closed < n, closed, "of", n, "were told to come again")
+        b.memory_below(before, 24 * 1024, "halves of messages")
+        b.others_served()
+        for p in crowd:
+            p.cut()
+
+
+@lab.test
 def a_worker_that_takes_nothing_gets_nothing(folder):
     """It floods and reads no answers, and has a partner at its endpoint: that one gets all of the work."""
     with Broker(folder, "--ping", "none") as b:
