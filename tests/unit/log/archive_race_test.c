@@ -8,10 +8,12 @@
  * "is it still that version" and "replace it" one step is taken behind such a point.)
  */
 // run: limit 400
-#include "ship_help.h"
-
 #include <poll.h>
 #include <stdarg.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "archive_help.h"
 
 #include "log/archive_internal.h"
 #include "log/log_internal.h"
@@ -79,41 +81,30 @@ OPENS(open64)
 OPENATS(openat)
 OPENATS(openat64)
 
-/* --- the two
- * ----------------------------------------------------------------------------------- */
+/* --- the two --- */
 
 /* As sc-seal does it: --force --keep-archive --ship, or with --take-over; MORE rows come
  * meanwhile. */
 static int archiver(const char *path, bool seize, size_t more)
 {
-	struct sc_seal_options seal_options = { .force = true, .target = 2048 };
 	struct sc_keep keep = { .count = 2 };
 	struct sc_archive_options o = { .arg = NULL };
-	struct sc_log *log = NULL;
-	struct sc_seal *seal = NULL;
-	struct sc_archive *archive = NULL;
-	int rc = sc_log_open(path, SC_LOG_APPEND, &log, &err);
+	struct archiver a;
+	int rc = archiver_open(path, seize ? SEIZES : OWNS, &a);
 
 	if (rc == 0)
-		rc = sc_seal_open(log, false, &seal, &err);
+		rc = sc_archive_ship(a.archive, &o, &err);
 	if (rc == 0)
-		rc = seize ? sc_archive_seize(log, archive_url, NULL, &archive, &err)
-			   : sc_archive_open_log(log, archive_url, NULL, false, &archive, &err);
+		rc = seal_small(a.seal);
 	if (rc == 0)
-		rc = sc_archive_ship(archive, &o, &err);
+		rc = sc_archive_push(a.archive, &o, &err);
 	if (rc == 0)
-		rc = sc_seal_run(seal, &seal_options, &err);
-	if (rc == 0)
-		rc = sc_archive_push(archive, &o, &err);
-	if (rc == 0)
-		rc = sc_archive_keep(archive, &keep, &o, &err);
+		rc = sc_archive_keep(a.archive, &keep, &o, &err);
 	if (rc == 0 && more)
-		rc = append_n(log, 5000, more, NULL);
+		rc = append_n(a.log, 5000, more, NULL);
 	if (rc == 0)
-		rc = sc_archive_ship(archive, &o, &err);
-	sc_archive_close(archive);
-	sc_seal_close(seal);
-	sc_log_close(log);
+		rc = sc_archive_ship(a.archive, &o, &err);
+	archiver_close(&a);
 	return rc;
 }
 
@@ -256,8 +247,7 @@ static int gives_up(void)
 	return rc;
 }
 
-/* --- what must be then
- * ------------------------------------------------------------------------- */
+/* --- what must be then --- */
 
 static bool file_has(const char *path, const char *text)
 {
@@ -431,90 +421,77 @@ struct race {
 	long first_points, second_points; /* at least; a test that does nothing proves nothing */
 };
 
+/* The first one goes to its point I and the second one to its point J (0: to the end), then both to
+ * the end; which of them begins, and which ends first. */
+struct way {
+	long i, j;
+	bool second_begins, second_ends;
+};
+struct course {
+	struct side a, b;
+	long ways, refused[2];
+};
+
+static void go(const struct race *race, const struct way *way, struct course *c)
+{
+	struct side *sides[2] = { &c->a, &c->b };
+	long points_of[2] = { way->i, way->j };
+
+	c->a = (struct side){ .run = race->first };
+	c->b = (struct side){ .run = race->second };
+	as_they_met();
+	for (int k = 0; k < 2; k++)
+		start(sides[k ^ way->second_begins], points_of[k ^ way->second_begins]);
+	for (int k = 0; k < 2; k++)
+		end(sides[k ^ way->second_ends]);
+	check_told(&c->a);
+	check_told(&c->b);
+	race->check(&c->a, &c->b);
+	c->refused[0] += c->a.rc != 0;
+	c->refused[1] += c->b.rc != 0;
+	c->ways++;
+}
+
 static void run_race(const struct race *race)
 {
-	long ways = 0, refused[2] = { 0, 0 }, most[2] = { 0, 0 };
-	struct side a, b;
+	struct course c = { .ways = 0 };
+	const long step = SC_SANITIZED ? 3 : 1; /* a third of the ways, other ones at each step */
+	long most[2];
 
 	meet(race->archived, race->copied);
 	/* one stops before each file that it looks at or writes, and the other one does
 	 * everything */
 	points = ALL;
 	for (int turn = 0; turn < 2; turn++) {
-		bool more = true;
+		struct side *stops = turn ? &c.b : &c.a;
 
-		for (long i = 1; more; i++) {
-			a = (struct side){ .run = race->first };
-			b = (struct side){ .run = race->second };
-			as_they_met();
-			start(turn ? &b : &a, i);
-			more = turn ? b.stopped : a.stopped;
-			start(turn ? &a : &b, 0);
-			end(turn ? &a : &b);
-			end(turn ? &b : &a);
-			check_told(&a);
-			check_told(&b);
-			race->check(&a, &b);
-			refused[0] += a.rc != 0;
-			refused[1] += b.rc != 0;
-			ways++;
-		}
-		most[turn] = turn ? b.points : a.points;
+		stops->stopped = true;
+		for (long i = 1; stops->stopped; i++)
+			go(race, &(struct way){ turn ? 0 : i, turn ? i : 0, turn, !turn }, &c);
+		most[turn] = stops->points;
 	}
 	printf("# %ld and %ld points\n", most[0], most[1]);
 	CHECK(most[0] >= race->first_points && most[1] >= race->second_points);
-	/* both stop before a write; under a sanitizer a third of the ways, other ones at each step */
+	/* both stop before a write */
 	points = WRITES;
-	for (long i = 1, more = true; more; i++)
-		for (long j = SC_SANITIZED ? 1 + i % 3 : 1, other_more = true; other_more;
-		     j += SC_SANITIZED ? 3 : 1) {
-			a = (struct side){ .run = race->first };
-			b = (struct side){ .run = race->second };
-			as_they_met();
-			start(&a, i);
-			more = a.stopped;
-			start(&b, j);
-			other_more = b.stopped;
-			if ((i ^ j) & 1) {
-				end(&a);
-				end(&b);
-			} else {
-				end(&b);
-				end(&a);
-			}
-			check_told(&a);
-			check_told(&b);
-			race->check(&a, &b);
-			refused[0] += a.rc != 0;
-			refused[1] += b.rc != 0;
-			ways++;
-		}
-	printf("# %ld ways, %ld and %ld times refused\n", ways, refused[0], refused[1]);
-	CHECK(ways > 20);
+	c.a.stopped = true;
+	for (long i = 1; c.a.stopped; i++) {
+		c.b.stopped = true;
+		for (long j = 1 + i % step; c.b.stopped; j += step)
+			go(race, &(struct way){ i, j, false, !((i ^ j) & 1) }, &c);
+	}
+	printf("# %ld ways, %ld and %ld times refused\n", c.ways, c.refused[0], c.refused[1]);
+	CHECK(c.ways > 20);
 	part();
 }
 
-/* A restore has it, whatever happens. */
-static void the_new_one_has_it(struct side *first, struct side *second)
+/* The second one has it, whatever happens. */
+static void the_second_has_it(struct side *first, struct side *second)
 {
 	(void)first;
 	if (second->rc < 0)
-		FAIL("the restore ended with %d: %s", second->rc, second->err.reason);
+		FAIL("the second one ended with %d: %s", second->rc, second->err.reason);
 	check_holder(other, log_path);
-}
-
-TEST(a_restore_and_the_machine_that_was_lost)
-{
-	static const struct race race = {
-		.first = first_archives,
-		.second = second_restores,
-		.archived = true,
-		.check = the_new_one_has_it,
-		.first_points = 25,
-		.second_points = 20,
-	};
-
-	run_race(&race);
 }
 
 /* The one that says so was first: when both do, the one whose epoch it is. */
@@ -531,57 +508,32 @@ static void one_has_it(struct side *first, struct side *second)
 	check_holder(ours ? first_path : other, loser);
 }
 
+TEST(a_restore_and_the_machine_that_was_lost)
+{
+	run_race(&(struct race){ first_archives, second_restores, .archived = true,
+				 .check = the_second_has_it, .first_points = 25,
+				 .second_points = 20 });
+}
+
 TEST(two_copies_that_come_first)
 {
-	static const struct race race = {
-		.first = first_archives,
-		.second = second_archives,
-		.copied = true,
-		.check = one_has_it,
-		.first_points = 20,
-		.second_points = 20,
-	};
-
-	run_race(&race);
+	run_race(&(struct race){ first_archives, second_archives, .copied = true,
+				 .check = one_has_it, .first_points = 20, .second_points = 20 });
 }
 
 /* A copy that has all that is there takes it, and what the one before has on its way is the
  * same. */
-static void the_copy_has_it(struct side *first, struct side *second)
-{
-	(void)first;
-	if (second->rc < 0)
-		FAIL("the take-over ended with %d: %s", second->rc, second->err.reason);
-	check_holder(other, log_path);
-}
-
 TEST(a_copy_that_takes_over)
 {
-	static const struct race race = {
-		.first = first_archives_what_it_has,
-		.second = second_seizes,
-		.archived = true,
-		.copied = true,
-		.check = the_copy_has_it,
-		.first_points = 25,
-		.second_points = 25,
-	};
-
-	run_race(&race);
+	run_race(&(struct race){ first_archives_what_it_has, second_seizes, .archived = true,
+				 .copied = true, .check = the_second_has_it, .first_points = 25,
+				 .second_points = 25 });
 }
 
 TEST(two_restores)
 {
-	static const struct race race = {
-		.first = first_restores,
-		.second = second_restores,
-		.archived = true,
-		.check = one_has_it,
-		.first_points = 20,
-		.second_points = 20,
-	};
-
-	run_race(&race);
+	run_race(&(struct race){ first_restores, second_restores, .archived = true,
+				 .check = one_has_it, .first_points = 20, .second_points = 20 });
 }
 
 /* Rows that are removed while they are proved are no damage: they are proved, or said to be

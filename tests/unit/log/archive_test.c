@@ -4,95 +4,27 @@
  * objects whenever the writer dies. Method: an archive in a folder; its files are damaged, taken
  * away, put there by others; pushes are killed at each of their calls.
  */
-#include <sys/syscall.h>
-#include <sys/wait.h>
-
-#include "help.h"
-
-#include "log/archive.h"
-
-/* Calls of this process until the one at which it dies, also LMDB's; 0: never. */
-static long left;
-
-static void call(void)
-{
-	if (left && --left == 0)
-		_exit(9);
-}
-
-ssize_t pwrite64(int fd, const void *data, size_t len, off64_t at)
-{
-	call();
-	return syscall(SYS_pwrite64, fd, data, len, at);
-}
-
-ssize_t pwrite(int fd, const void *data, size_t len, off_t at)
-{
-	return pwrite64(fd, data, len, at);
-}
-
-ssize_t write(int fd, const void *data, size_t len)
-{
-	call();
-	return syscall(SYS_write, fd, data, len);
-}
-
-int fsync(int fd)
-{
-	call();
-	return (int)syscall(SYS_fsync, fd);
-}
-
-int rename(const char *from, const char *to)
-{
-	call();
-	return (int)syscall(SYS_rename, from, to);
-}
-
-int link(const char *from, const char *to)
-{
-	call();
-	return (int)syscall(SYS_link, from, to);
-}
-
-int unlink(const char *path)
-{
-	call();
-	return (int)syscall(SYS_unlink, path);
-}
-
-int mkdir(const char *path, mode_t mode)
-{
-	call();
-	return (int)syscall(SYS_mkdir, path, mode);
-}
-
-static char shelf[300], archive_url[320], log_url[330];
+#include "archive_help.h"
+#include "die.h"
 
 /* Appended, and sealed into segments of about 2 KiB. */
-static void grow(uint64_t from, uint64_t to)
+static void grow_sealed(uint64_t from, uint64_t to)
 {
-	struct sc_seal_options o = { .force = true, .target = 2048 };
-	struct sc_log *log = NULL;
+	struct sc_log *log;
 	struct sc_seal *seal = NULL;
 
-	CHECK_OK(sc_log_open(log_path, SC_LOG_APPEND, &log, &err), &err);
-	for (uint64_t i = from; i <= to; i += 10)
-		CHECK_OK(append_n(log, i, 10, NULL), &err);
+	CHECK_OK(grow(log_path, from, to, 10), &err);
+	log = open_log(SC_LOG_APPEND);
 	CHECK_OK(sc_seal_open(log, false, &seal, &err), &err);
-	CHECK_OK(sc_seal_run(seal, &o, &err), &err);
+	CHECK_OK(seal_small(seal), &err);
 	sc_seal_close(seal);
 	sc_log_close(log);
 }
 
-static void begin(uint64_t rows)
+static void begin_sealed(uint64_t rows)
 {
-	log_new(4096);
-	snprintf(shelf, sizeof(shelf), "%s/shelf", log_dir);
-	CHECK(mkdir(shelf, 0777) == 0);
-	snprintf(archive_url, sizeof(archive_url), "file://%s", shelf);
-	snprintf(log_url, sizeof(log_url), "file://%s/trades", shelf);
-	grow(1, rows);
+	begin(4096);
+	grow_sealed(1, rows);
 }
 
 struct count {
@@ -113,22 +45,14 @@ static int push_at(const char *path, const struct sc_keep *keep, bool dry, struc
 {
 	struct count count = { 0, 0, 0 };
 	struct sc_archive_options o = { .arg = &count, .step = on_step };
-	struct sc_log *log = NULL;
-	struct sc_seal *seal = NULL;
-	struct sc_archive *archive = NULL;
-	int rc = sc_log_open(path, dry ? SC_LOG_READ : SC_LOG_APPEND, &log, &err);
+	struct archiver a;
+	int rc = archiver_open(path, dry ? LOOKS : OWNS, &a);
 
 	if (rc == 0)
-		rc = sc_seal_open(log, dry, &seal, &err);
-	if (rc == 0)
-		rc = sc_archive_open_log(log, archive_url, NULL, dry, &archive, &err);
-	if (rc == 0)
-		rc = sc_archive_push(archive, &o, &err);
+		rc = sc_archive_push(a.archive, &o, &err);
 	if (rc == 0 && keep)
-		rc = sc_archive_keep(archive, keep, &o, &err);
-	sc_archive_close(archive);
-	sc_seal_close(seal);
-	sc_log_close(log);
+		rc = sc_archive_keep(a.archive, keep, &o, &err);
+	archiver_close(&a);
 	if (ret_count)
 		*ret_count = count;
 	return rc;
@@ -142,79 +66,6 @@ static struct count push(void)
 	return count;
 }
 
-/* Rows from FROM on as the archive has them; what comes before an error is in OUT. */
-static int read_archive(uint64_t from, size_t max, struct sc_bytes *out)
-{
-	struct sc_archive *archive = NULL;
-	struct sc_archive_reader *reader = NULL;
-	struct sc_run run;
-	int rc = sc_archive_open(log_url, NULL, &archive, &err);
-
-	sc_bytes_clear(out);
-	if (rc == 0)
-		rc = sc_archive_reader_open(archive, from, &reader, &err);
-	while (rc == 0 && (rc = sc_archive_reader_next(reader, max, &run, &err)) == 1)
-		rc = sc_bytes_put(out, run.lines.data, run.lines.len);
-	sc_archive_reader_close(reader);
-	sc_archive_close(archive);
-	return rc;
-}
-
-static void expect_rows(const struct sc_bytes *got, uint64_t from, uint64_t to)
-{
-	struct sc_bytes want;
-
-	sc_bytes_init(&want, 1u << 24);
-	for (uint64_t i = from; i <= to; i++)
-		sc_bytes_putf(&want, "[%llu,{\"n\":%llu}]\n", (unsigned long long)i,
-			      (unsigned long long)i);
-	if (got->len != want.len || (want.len && memcmp(got->data, want.data, want.len) != 0))
-		FAIL("not the rows %llu to %llu: %zu bytes, not %zu", (unsigned long long)from,
-		     (unsigned long long)to, got->len, want.len);
-	sc_bytes_done(&want);
-}
-
-/* The N-th segment of a folder, by name. */
-static const char *segment_of(const char *folder, size_t n)
-{
-	static char path[NAME_MAX + 700];
-	struct dirent **names;
-	int count = scandir(folder, &names, NULL, alphasort);
-	size_t k = 0;
-
-	path[0] = 0;
-	for (int i = 0; i < count; i++) {
-		if (names[i]->d_name[0] != '.' && k++ == n)
-			snprintf(path, sizeof(path), "%s/%s", folder, names[i]->d_name);
-		free(names[i]);
-	}
-	free(names);
-	CHECK(path[0]);
-	return path;
-}
-
-static const char *shelved(const char *name)
-{
-	static char paths[4][400];
-	static int turn;
-	char *path = paths[turn++ & 3];
-
-	snprintf(path, sizeof(paths[0]), "%s/trades/%s", shelf, name);
-	return path;
-}
-
-static void flip(const char *path, long at)
-{
-	FILE *f = fopen(path, "r+");
-	int c;
-
-	CHECK(f && fseek(f, at, at < 0 ? SEEK_END : SEEK_SET) == 0);
-	c = fgetc(f);
-	CHECK(fseek(f, at, at < 0 ? SEEK_END : SEEK_SET) == 0);
-	fputc(c ^ 1, f);
-	fclose(f);
-}
-
 TEST(push_and_read)
 {
 	struct sc_bytes out;
@@ -224,7 +75,7 @@ TEST(push_and_read)
 	struct sc_archive_state state;
 
 	sc_bytes_init(&out, 1u << 24);
-	begin(1000);
+	begin_sealed(1000);
 	CHECK_OK(push_at(log_path, NULL, true, &count),
 		 &err); /* dry: says it, and leaves no trace */
 	CHECK(count.uploaded > 3);
@@ -241,7 +92,7 @@ TEST(push_and_read)
 	CHECK_INT(out.len, 0);
 	CHECK_INT(read_archive(1002, 0, &out), SC_E_REFUSED);
 	CHECK(strstr(err.fields, "\"why\":\"ahead\""));
-	grow(1001, 1500);
+	grow_sealed(1001, 1500);
 	CHECK(push().uploaded > 0);
 	CHECK_OK(read_archive(990, 0, &out), &err);
 	expect_rows(&out, 990, 1500);
@@ -271,7 +122,7 @@ TEST(times)
 	struct sc_run run;
 	uint64_t want, got;
 
-	begin(700);
+	begin_sealed(700);
 	push();
 	CHECK_OK(sc_log_open(log_path, SC_LOG_READ, &log, &err), &err);
 	CHECK_OK(sc_archive_open(log_url, NULL, &archive, &err), &err);
@@ -301,9 +152,9 @@ TEST(damaged_and_missing_segments_are_named)
 	char file[NAME_MAX + 700];
 
 	sc_bytes_init(&out, 1u << 24);
-	begin(1000);
+	begin_sealed(1000);
 	push();
-	snprintf(file, sizeof(file), "%s", segment_of(shelved("sealed"), 2));
+	snprintf(file, sizeof(file), "%s", object("sealed", 2));
 	CHECK(sc_segment_name_parse(strrchr(file, '/') + 1, &first, &last));
 	for (int where = 0; where < 2; where++) { /* in the lines; in the index */
 		flip(file, where ? -40 : 30);
@@ -342,7 +193,7 @@ TEST(another_object_of_that_name)
 {
 	struct count count;
 
-	begin(300);
+	begin_sealed(300);
 	CHECK_OK(push_at(log_path, NULL, false, &count), &err);
 	unlink(in_log("archive.json"));
 	unlink(shelved("epoch.json"));
@@ -352,7 +203,7 @@ TEST(another_object_of_that_name)
 	CHECK(count.found > 1);
 	unlink(in_log("archive.json"));
 	unlink(shelved("epoch.json"));
-	flip(segment_of(shelved("sealed"), 1), 20);
+	flip(object("sealed", 1), 20);
 	CHECK_INT(push_at(log_path, NULL, false, &count), SC_E_DATA);
 	CHECK_INT(count.found, 1);
 	CHECK(strstr(err.reason, "file://") && strstr(err.reason, "other bytes"));
@@ -361,19 +212,11 @@ TEST(another_object_of_that_name)
 
 TEST(a_damaged_segment_is_not_archived)
 {
-	begin(300);
-	flip(segment_of(in_log("sealed"), 0), 20);
+	begin_sealed(300);
+	flip(file_of(in_log("sealed"), 0), 20);
 	CHECK_INT(push_at(log_path, NULL, false, NULL), SC_E_DATA);
 	CHECK(access(shelved("sealed"), F_OK) < 0);
 	log_done();
-}
-
-static void copy_log(const char *to)
-{
-	char command[700];
-
-	snprintf(command, sizeof(command), "cp -a '%s' '%s'", log_path, to);
-	CHECK(system(command) == 0);
 }
 
 TEST(one_log_writes)
@@ -382,11 +225,11 @@ TEST(one_log_writes)
 	struct sc_log *log = NULL;
 	struct sc_archive *archive = NULL;
 
-	begin(300);
+	begin_sealed(300);
 	snprintf(other, sizeof(other), "%s/copy", log_dir);
 	CHECK(mkdir(other, 0777) == 0);
 	snprintf(path, sizeof(path), "%s/trades", other);
-	copy_log(other);
+	copy_tree(log_path, path);
 	push();
 	/* a copy that was made before does not know the owner's name */
 	CHECK_INT(push_at(path, NULL, false, NULL), SC_E_NOAUTH);
@@ -399,7 +242,7 @@ TEST(one_log_writes)
 	CHECK_OK(sc_archive_take_over(archive, &err), &err);
 	sc_archive_close(archive);
 	sc_log_close(log);
-	grow(301, 400);
+	grow_sealed(301, 400);
 	CHECK_INT(push_at(log_path, NULL, false, NULL), SC_E_NOAUTH);
 	CHECK(strstr(err.reason, "taken over"));
 	CHECK_INT(push_at(log_path, NULL, true, NULL), SC_E_NOAUTH);
@@ -412,7 +255,7 @@ TEST(another_stream_is_refused)
 	struct sc_log_settings settings = { .journal_bytes = 4096 };
 	char path[500];
 
-	begin(100);
+	begin_sealed(100);
 	push();
 	snprintf(path, sizeof(path), "%s/other", log_dir);
 	CHECK(mkdir(path, 0777) == 0);
@@ -432,7 +275,7 @@ TEST(retention)
 	struct sc_archive_state state;
 
 	sc_bytes_init(&out, 1u << 24);
-	begin(1000);
+	begin_sealed(1000);
 	push();
 	CHECK_OK(push_at(log_path, &keep, true, &count), &err);
 	CHECK_OK(push_at(log_path, &keep, false, &count), &err);
@@ -467,7 +310,7 @@ TEST(what_goes_under_a_reader)
 	struct sc_run run;
 	int rc;
 
-	begin(1000);
+	begin_sealed(1000);
 	push();
 	CHECK_OK(sc_archive_open(log_url, NULL, &archive, &err), &err);
 	CHECK_OK(sc_archive_reader_open(archive, 0, &reader, &err), &err);
@@ -490,7 +333,7 @@ TEST(compacted_segments_count_as_held)
 	struct sc_bytes out;
 
 	sc_bytes_init(&out, 1u << 24);
-	begin(1000);
+	begin_sealed(1000);
 	push();
 	CHECK_OK(sc_log_open(log_path, SC_LOG_APPEND, &log, &err), &err);
 	CHECK_OK(sc_seal_open(log, false, &seal, &err), &err);
@@ -499,7 +342,7 @@ TEST(compacted_segments_count_as_held)
 	sc_log_close(log);
 	CHECK_INT(push().uploaded, 0);
 	/* a part of it goes: the whole is put there, and covers the others */
-	CHECK(unlink(segment_of(shelved("sealed"), 1)) == 0);
+	CHECK(unlink(object("sealed", 1)) == 0);
 	CHECK_INT(push().uploaded, 1);
 	CHECK_OK(read_archive(0, 0, &out), &err);
 	expect_rows(&out, 1, 1000);
@@ -507,22 +350,15 @@ TEST(compacted_segments_count_as_held)
 	log_done();
 }
 
-/* Dies at the Nth call: true when it was reached. */
-static bool push_dying(long n)
+static int push_and_keep_two(void)
 {
 	static const struct sc_keep keep = { .count = 2 };
-	int status;
-	pid_t child = fork();
+	int rc;
 
-	if (child == 0) {
-		left = n;
-		status = push_at(log_path, &keep, false, NULL);
-		left = 0;
-		_exit(status == 0 ? 0 : 1);
-	}
-	CHECK(child > 0 && waitpid(child, &status, 0) == child);
-	CHECK(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 9));
-	return WEXITSTATUS(status) == 9;
+	counting = true;
+	rc = push_at(log_path, &keep, false, NULL);
+	counting = false;
+	return rc;
 }
 
 /* What the archive has, if it is one by now, is whole and in order. */
@@ -558,28 +394,31 @@ static void check_clean(void)
 	}
 }
 
-/* A push and its retention killed at every call: readers see whole segments, and the next run ends
- * the work. */
-TEST(killed_at_every_call)
+static void four_hundred(void)
 {
-	static const struct sc_keep keep = { .count = 2 };
+	begin_sealed(400);
+}
+
+/* Readers see whole segments, and the next run ends the work. */
+static void check_left(bool through)
+{
 	struct sc_archive_state state;
 	struct sc_bytes out;
-	bool died = true;
-	long n;
 
+	(void)through;
 	sc_bytes_init(&out, 1u << 24);
-	for (n = 1; died; n++) {
-		begin(400);
-		died = push_dying(n);
-		check_whole(&out);
-		CHECK_OK(push_at(log_path, &keep, false, NULL), &err);
-		state = check_whole(&out);
-		check_clean();
-		CHECK_INT(state.segments, 2);
-		CHECK_INT(state.next_offset, 401);
-		log_done();
-	}
-	CHECK(n > 60);
+	check_whole(&out);
+	CHECK_OK(push_and_keep_two(), &err);
+	state = check_whole(&out);
+	check_clean();
+	CHECK_INT(state.segments, 2);
+	CHECK_INT(state.next_offset, 401);
 	sc_bytes_done(&out);
+	log_done();
+}
+
+/* A push and its retention. */
+TEST(killed_at_every_call)
+{
+	each_call(DIE, 60, four_hundred, push_and_keep_two, check_left);
 }

@@ -1,10 +1,12 @@
 /*
- * tests/unit/log/die.h: a program that dies, or fails, at any of its writes, syncs, renames and
- * unlinks: this program's own stand before libc's, also for LMDB. And a log copied without its
+ * tests/unit/log/die.h: a process that dies, or fails, at any of its calls that change a file: this
+ * program's own stand before libc's, also for LMDB. And a log put back as it was, without its
  * index.
  *
- * Set `how` and `left` (calls until the one that is the last), then `counting`; `counted` says how
- * many there were. A process that dies so has the status 9.
+ * each_call(HOW, BEFORE, RUN, AFTER): RUN lives in a process of its own once for each of its calls,
+ * dies or fails at that one, and AFTER checks what it left; BEFORE sets up. RUN says what counts:
+ * `counting` is true while its calls do. It returns 0 or a negative code; a failure is one only
+ * where no call was made to fail. Whoever forks by himself sets `how`, `left` and `counting`.
  */
 #ifndef SC_TESTS_LOG_DIE_H
 #define SC_TESTS_LOG_DIE_H
@@ -12,37 +14,42 @@
 #include <errno.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 
 #include "help.h"
 
-enum how { DIE, TEAR, FAIL_ONCE };
+enum how {
+	DIE,       /* before the call */
+	TEAR,      /* in the middle of a write; other calls do not count: that is DIE again */
+	FAIL_ONCE, /* the call fails with EIO, and the process goes on */
+};
 static bool counting;
 static enum how how;
 static long left; /* calls until the one that is the last */
-static long counted;
+
+enum { CHECK_FAILED = 1, THROUGH = 2, FAILED = 3, DIED = 9 }; /* a child's status */
 
 /* 0: go on; 1: tear it; -1: it fails. Dies here. */
 static int call(bool write)
 {
-	if (!counting)
+	if (!counting || (how == TEAR && !write))
 		return 0;
-	counted++;
 	if (--left != 0)
 		return 0;
 	if (how == FAIL_ONCE) {
 		errno = EIO;
 		return -1;
 	}
-	if (how == TEAR && write)
+	if (how == TEAR)
 		return 1;
-	_exit(9);
+	_exit(DIED);
 }
 
 static ssize_t torn(int fd, const void *data, size_t len, off_t at)
 {
 	long n = syscall(SYS_pwrite64, fd, data, len / 2, at);
 
-	_exit(n < 0 ? 10 : 9);
+	_exit(n < 0 ? 10 : DIED);
 }
 
 ssize_t pwrite64(int fd, const void *data, size_t len, off64_t at)
@@ -87,6 +94,11 @@ int rename(const char *from, const char *to)
 	return call(false) < 0 ? -1 : (int)syscall(SYS_rename, from, to);
 }
 
+int link(const char *from, const char *to)
+{
+	return call(false) < 0 ? -1 : (int)syscall(SYS_link, from, to);
+}
+
 int unlink(const char *path)
 {
 	return call(false) < 0 ? -1 : (int)syscall(SYS_unlink, path);
@@ -102,41 +114,90 @@ int mkdir(const char *path, mode_t mode)
 	return call(false) < 0 ? -1 : (int)syscall(SYS_mkdir, path, mode);
 }
 
-static void copy_folder(const char *from, const char *to)
+/* RUN in a process of its own that dies, or whose call fails, at the NTH. False: it makes fewer. */
+static inline bool dies_at(enum how h, long nth, int (*run)(void))
 {
-	DIR *dir = opendir(from);
-	struct dirent *entry;
-	char a[700], b[700];
+	int status;
+	pid_t pid;
 
-	mkdir(to, 0777);
-	while (dir && (entry = readdir(dir))) {
-		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
-			continue;
-		snprintf(a, sizeof(a), "%.400s/%.255s", from, entry->d_name);
-		snprintf(b, sizeof(b), "%.400s/%.255s", to, entry->d_name);
-		copy_file(a, b);
+	fflush(stdout);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		if (setjmp(sc_test_out))
+			_exit(CHECK_FAILED); /* and said so */
+		how = h;
+		left = nth;
+		status = run();
+		counting = false;
+		if (left > 0)
+			CHECK_OK(status, &err);
+		_exit(left > 0 ? THROUGH : FAILED);
 	}
-	if (dir)
-		closedir(dir);
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	if (WEXITSTATUS(status) != THROUGH)
+		CHECK_INT(WEXITSTATUS(status), h == FAIL_ONCE ? FAILED : DIED);
+	return WEXITSTATUS(status) != THROUGH;
+}
+
+/* How many calls there were, at least AT_LEAST: a test that does nothing proves nothing. AFTER is
+ * told when RUN got through. */
+static inline void each_call(enum how h, long at_least, void (*before)(void), int (*run)(void),
+			     void (*after)(bool through))
+{
+	static long nth; /* static: longjmp leaves them alone */
+	static bool through;
+
+	for (nth = 1, through = false; !through; nth++) {
+		before();
+		through = !dies_at(h, nth, run);
+		after(through);
+		CHECK(nth < 2000);
+	}
+	printf("# %ld calls\n", nth - 2);
+	CHECK(nth - 2 >= at_least);
 }
 
 /* A log without its index, to another place. */
-static void copy_log(const char *from, const char *to)
+static inline void copy_log(const char *from, const char *to)
 {
-	static const char *const folders[] = { "journal", "sealed" };
+	static const char *const parts[] = { "log.json", "journal", "sealed" };
 	char a[700], b[700];
 
 	remove_tree(to);
 	mkdir(to, 0777);
-	snprintf(a, sizeof(a), "%s/log.json", from);
-	snprintf(b, sizeof(b), "%s/log.json", to);
-	copy_file(a, b);
-	for (size_t i = 0; i < 2; i++) {
-		snprintf(a, sizeof(a), "%s/%s", from, folders[i]);
-		snprintf(b, sizeof(b), "%s/%s", to, folders[i]);
+	for (size_t i = 0; i < 3; i++) {
+		snprintf(a, sizeof(a), "%s/%s", from, parts[i]);
+		snprintf(b, sizeof(b), "%s/%s", to, parts[i]);
 		if (access(a, F_OK) == 0)
-			copy_folder(a, b);
+			copy_tree(a, b);
 	}
+}
+
+static char template[256];
+
+/* The log as it is now is what as_kept() puts back, without an index. */
+static inline void keep(void)
+{
+	snprintf(template, sizeof(template), "%s/template", log_dir);
+	copy_log(log_path, template);
+}
+
+static inline void as_kept(void)
+{
+	copy_log(template, log_path);
+}
+
+/* RUN on the log's files alone, in a copy that has no index. */
+static inline void without_index(void (*run)(void))
+{
+	char kept[sizeof(log_path)];
+
+	snprintf(kept, sizeof(kept), "%s", log_path);
+	snprintf(log_path, sizeof(log_path), "%s/copy", log_dir);
+	copy_log(kept, log_path);
+	run();
+	snprintf(log_path, sizeof(log_path), "%s", kept);
 }
 
 #endif

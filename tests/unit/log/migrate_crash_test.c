@@ -6,41 +6,19 @@
  * for each call, until one gets through; writes are also torn in their middle. Then processes that
  * append, migrate, seal and read at once and are killed.
  */
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
-
 #include "die.h"
+#include "killed.h"
 #include "migrate_help.h"
 
 #define ROWS 200
 enum before { ROWS_IN_JOURNAL, EMPTY_JOURNAL };
 
-static char template[256];
-
-/* A process that dies behind its block's write: nobody was told of the rows. */
-static void die_appending(enum how h, long calls)
+static int append_seven(void)
 {
-	pid_t pid;
-	int status;
+	struct sc_log *log = open_log(SC_LOG_APPEND);
 
-	fflush(stdout);
-	pid = fork();
-	if (pid == 0) {
-		struct sc_log *log;
-
-		if (setjmp(sc_test_out))
-			_exit(1);
-		log = open_log(SC_LOG_APPEND);
-		how = h;
-		left = calls;
-		counting = true;
-		append_checked(log, ROWS + 1, 7);
-		_exit(2);
-	}
-	CHECK(waitpid(pid, &status, 0) == pid);
-	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 9);
+	counting = true;
+	return append_checked(log, ROWS + 1, 7);
 }
 
 /* Rows 1 to ROWS by the old schema; the index knows nothing of what stands behind them. */
@@ -61,8 +39,7 @@ static void prepare(enum before before)
 		sc_seal_close(seal);
 	}
 	sc_log_close(log);
-	snprintf(template, sizeof(template), "%s/template", log_dir);
-	copy_log(log_path, template);
+	keep();
 }
 
 static void check_one(uint64_t least)
@@ -99,88 +76,50 @@ static void check_one(uint64_t least)
 	sc_log_close(log);
 }
 
-static void check_left(bool done)
-{
-	char copy[300], kept[sizeof(log_path)];
+static uint64_t least; /* rows that must be there */
 
-	snprintf(copy, sizeof(copy), "%s/copy", log_dir);
-	copy_log(log_path, copy);
-	check_one(done ? ROWS + 3 : ROWS);
-	/* without an index, the same */
-	snprintf(kept, sizeof(kept), "%s", log_path);
-	snprintf(log_path, sizeof(log_path), "%.200s/copy", log_dir);
-	check_one(done ? ROWS + 3 : ROWS);
-	snprintf(log_path, sizeof(log_path), "%s", kept);
+static void check_least(void)
+{
+	check_one(least);
+}
+
+static void check_left(bool through)
+{
+	least = through ? ROWS + 3 : ROWS;
+	without_index(check_least); /* which nobody opened since */
+	check_least();
 }
 
 /* The migration and the first rows behind it. */
-static int in_child(enum how h, long nth, int out)
+static int migrate_and_append(void)
 {
 	struct sc_log *log = open_log(SC_LOG_APPEND);
 	int rc;
 
-	/* that one was opened before the appender died: it does not look behind its end */
-	die_appending(DIE, 2);
-	how = h;
-	left = nth;
+	/* that one was opened before an appender dies behind its block's write, when nobody was
+	 * told of the rows: it does not look behind its end */
+	CHECK(dies_at(DIE, 2, append_seven));
 	counting = true;
 	rc = migrate(log, NEW, NULL);
 	if (rc == 0)
 		rc = append_checked(log, ROWS + 1, 3);
 	counting = false;
-	if (syscall(SYS_write, out, &counted, sizeof(counted)) != sizeof(counted))
-		_exit(11);
-	if (h == FAIL_ONCE) {
+	if (how == FAIL_ONCE) {
 		/* this process goes on after the failure, unless a sync failed */
 		CHECK(sc_log_reload(log, &err) >= 0);
 		check_forms(log);
 		if (!log->poisoned)
 			CHECK_OK(append_checked(log, ROWS + 4, 1), &err);
 		check_forms(log);
-	} else {
-		CHECK_OK(rc, &err);
 	}
 	sc_log_close(log);
-	return 0;
+	return rc;
 }
 
 static void every_call(enum before before, enum how h)
 {
-	static long nth, total; /* static: longjmp leaves them alone */
-
-	nth = 1;
-	total = 0;
-
 	prepare(before);
-	do {
-		int pair[2], status;
-		pid_t pid;
-
-		copy_log(template, log_path);
-		drop_index();
-		CHECK(pipe(pair) == 0);
-		fflush(stdout);
-		pid = fork();
-		if (pid == 0) {
-			if (setjmp(sc_test_out))
-				_exit(1);
-			_exit(in_child(h, nth, pair[1]));
-		}
-		waitpid(pid, &status, 0);
-		CHECK(WIFEXITED(status));
-		if (WEXITSTATUS(status) != 9)
-			CHECK_INT(WEXITSTATUS(status), 0);
-		close(pair[1]);
-		if (WEXITSTATUS(status) == 0)
-			CHECK(read(pair[0], &total, sizeof(total)) == sizeof(total));
-		close(pair[0]);
-		check_left(h != FAIL_ONCE && WEXITSTATUS(status) == 0);
-		nth++;
-		if (h == FAIL_ONCE ? nth > total + 1 : WEXITSTATUS(status) == 0)
-			break;
-	} while (nth < 2000);
-	printf("# %ld calls\n", nth - 1);
-	CHECK(nth > 10 && nth < 2000);
+	each_call(h, h == TEAR ? 3 : 10, as_kept, migrate_and_append, check_left);
 	log_done();
 }
 
@@ -198,10 +137,6 @@ TEST(fails_at_every_call)
 	every_call(EMPTY_JOURNAL, FAIL_ONCE);
 }
 
-/* All at once, killed at random; the index is deleted under them now and then. */
-#define WRITERS 2
-#define PROCESSES (WRITERS + 3)
-
 static void appender(int out)
 {
 	struct sc_log *log = open_log(SC_LOG_APPEND);
@@ -216,13 +151,13 @@ static void appender(int out)
 		}
 		CHECK_OK(rc, &err);
 		CHECK_OK(sc_log_state(log, &state, &err), &err);
-		CHECK(syscall(SYS_write, out, &state.last_offset, sizeof(state.last_offset)) ==
-		      sizeof(state.last_offset));
+		told(out, state.last_offset);
 	}
 }
 
-static void migrator(void)
+static void migrator(int out)
 {
+	(void)out;
 	for (;;) {
 		struct sc_log *log = open_log(SC_LOG_APPEND);
 
@@ -232,112 +167,21 @@ static void migrator(void)
 	}
 }
 
-static void sealer(void)
+static void sealer(int out)
 {
-	struct sc_log *log = open_log(SC_LOG_APPEND);
-
-	for (;;) {
-		struct sc_seal_options o = { .target = 4096u << random() % 5,
-					     .force = random() % 3 == 0,
-					     .every = random() % 2 };
-		struct sc_seal *seal = NULL;
-
-		CHECK_OK(sc_seal_open(log, false, &seal, &err), &err);
-		CHECK_OK(sc_seal_run(seal, &o, &err), &err);
-		CHECK_OK(sc_seal_compact(seal, &o, &err), &err);
-		sc_seal_close(seal);
-	}
-}
-
-static void reader(void)
-{
-	struct sc_log *log = open_log(SC_LOG_READ);
-
-	for (;;) {
-		struct sc_reader *r = NULL;
-		struct sc_run run;
-		uint64_t next = 1;
-		int rc;
-
-		CHECK_OK(sc_reader_open(log, 1, &r, &err), &err);
-		while ((rc = sc_reader_next(r, 0, &run, &err)) == 1) {
-			CHECK(run.first == next && run.last - run.first + 1 == run.rows);
-			next = run.last + 1;
-		}
-		CHECK_OK(rc, &err);
-		sc_reader_close(r);
-	}
-}
-
-static pid_t start(int i, int out)
-{
-	pid_t pid;
-
-	fflush(stdout);
-	pid = fork();
-	if (pid)
-		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (setjmp(sc_test_out))
-		_exit(1); /* a check failed, and said so */
-	srandom((unsigned)getpid());
-	if (i < WRITERS)
-		appender(out);
-	else if (i == WRITERS)
-		migrator();
-	else if (i == WRITERS + 1)
-		sealer();
-	else
-		reader();
-	_exit(0);
-}
-
-static uint64_t drain(int fd, uint64_t acked)
-{
-	uint64_t value;
-
-	while (read(fd, &value, sizeof(value)) == sizeof(value))
-		acked = value > acked ? value : acked;
-	return acked;
+	(void)out;
+	seal_on(true);
 }
 
 TEST(all_at_once_and_killed)
 {
-	int rounds = getenv("SC_ROUNDS") ? atoi(getenv("SC_ROUNDS")) : 30;
-	pid_t pids[PROCESSES] = { 0 };
+	killed_main *const mains[] = { appender, appender, migrator, sealer, reader };
 	struct sc_log_proof proof, again;
 	struct sc_log *log;
-	uint64_t acked = 0, rows;
-	int pair[2], status;
-	bool wrong = false; /* a process found something, and said what */
+	uint64_t acked, rows;
 
 	migrating_log_new(8 << 10);
-	CHECK(pipe(pair) == 0);
-	sc_set_nonblock(pair[0], true);
-	srandom((unsigned)time(NULL));
-	for (int round = 0; round < rounds; round++) {
-		for (int i = 0; i < PROCESSES && !wrong; i++)
-			if (!pids[i])
-				pids[i] = start(i, pair[1]);
-		for (long us = 10000 + random() % 60000; us > 0; us -= 1000) {
-			usleep(1000);
-			acked = drain(pair[0], acked);
-		}
-		if (round % 8 == 5)
-			unlink(in_log("index.state")); /* then it is made again, from the files */
-		for (int i = 0; i < PROCESSES; i++) {
-			if (!pids[i] || (round + 1 < rounds && !wrong && random() % 2))
-				continue;
-			kill(pids[i], SIGKILL);
-			waitpid(pids[i], &status, 0);
-			pids[i] = 0;
-			wrong = wrong || !WIFSIGNALED(status);
-		}
-		acked = drain(pair[0], acked);
-	}
-	close(pair[0]);
-	close(pair[1]);
-	CHECK(!wrong);
+	acked = run_killed(mains, 5);
 	CHECK_OK(sc_log_verify(log_path, 0, 0, &proof, &err), &err);
 	CHECK(proof.first == 1 && proof.rows == proof.last && proof.last >= acked);
 	log = open_log(SC_LOG_READ);

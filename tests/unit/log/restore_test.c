@@ -7,7 +7,8 @@
  * that was replaced between its question and its write.
  */
 // run: limit 400
-#include "ship_help.h"
+#include "archive_help.h"
+#include "die.h"
 
 #include "log/archive_internal.h"
 #include "log/log_internal.h"
@@ -608,70 +609,70 @@ TEST(what_is_not_finished_is_refused)
 
 /* --- killed and failed ----------------------------------------------------------------------- */
 
+static struct {
+	uint64_t sealed, rows;
+	char archive[600];
+} kept;
+
+static void restore_kept(void)
+{
+	char folder[600];
+
+	copy_tree(kept.archive, shelf);
+	snprintf(folder, sizeof(folder), "%s/new", log_dir);
+	remove_tree(folder);
+}
+
+static int restore_counted(void)
+{
+	struct sc_restore_report report;
+	int rc;
+
+	counting = true;
+	rc = restore(fresh, &report);
+	counting = false;
+	return rc;
+}
+
+static void check_left(bool through)
+{
+	uint64_t rows = kept.rows, next = rows + 1 + JUMP;
+	struct sc_restore_report report;
+	struct sc_log *log = NULL;
+	int rc;
+
+	/* it is whole, or nobody takes it for a log */
+	rc = sc_log_open(fresh, SC_LOG_READ, &log, &err);
+	sc_log_close(log);
+	CHECK(!through || rc == 0);
+	if (rc == 0)
+		check_log(fresh, 1, rows, next);
+	else
+		CHECK_INT(rc, SC_E_NOLOG);
+	same_rows(log_path, 1); /* the archive is as it was to its readers */
+	rc = restore(fresh, &report);
+	if (rc == SC_E_CANTCREAT) /* it was finished, and had said so */
+		CHECK(strstr(err.reason, "exists already") &&
+		      access(in_log("log.json"), F_OK) == 0);
+	else
+		CHECK_OK(rc, &err);
+	check_log(fresh, 1, rows, next);
+	if (rows > kept.sealed)
+		check_marks(fresh, rows);
+	CHECK_INT(work_on(log_path, &push_ship), SC_E_NOAUTH);
+	CHECK_OK(grow(fresh, next, next + 9, 10), &err);
+	CHECK_OK(work_on(fresh, &seal_push), &err);
+	same_rows(fresh, 1);
+}
+
 static void every_call(enum how h, uint64_t sealed, uint64_t rows)
 {
-	static long nth, total; /* static: longjmp leaves them alone */
-	static char kept[600];
-	uint64_t next = rows + 1 + JUMP;
-	bool more = true;
-
 	make(sealed, rows);
-	snprintf(kept, sizeof(kept), "%s/kept", log_dir);
-	copy_tree(shelf, kept);
-	total = 0;
-	for (nth = 1; more; nth++) {
-		struct sc_restore_report report;
-		struct sc_log *log = NULL;
-		int status, pair[2], rc;
-		char folder[600];
-		pid_t pid;
-
-		copy_tree(kept, shelf);
-		snprintf(folder, sizeof(folder), "%s/new", log_dir);
-		remove_tree(folder);
-		CHECK(pipe(pair) == 0);
-		fflush(stdout);
-		pid = fork();
-		if (pid == 0) {
-			how = h;
-			left = nth;
-			counting = true;
-			status = restore(fresh, &report);
-			counting = false;
-			syscall(SYS_write, pair[1], &counted, sizeof(counted));
-			_exit(status == 0 ? 0 : 1);
-		}
-		CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
-		close(pair[1]);
-		if (WEXITSTATUS(status) != 9 &&
-		    read(pair[0], &total, sizeof(total)) != sizeof(total))
-			FAIL("the child said nothing");
-		close(pair[0]);
-		more = h == FAIL_ONCE ? nth <= total : WEXITSTATUS(status) == 9;
-		/* it is whole, or nobody takes it for a log */
-		rc = sc_log_open(fresh, SC_LOG_READ, &log, &err);
-		sc_log_close(log);
-		if (rc == 0)
-			check_log(fresh, 1, rows, next);
-		else
-			CHECK_INT(rc, SC_E_NOLOG);
-		same_rows(log_path, 1); /* the archive is as it was to its readers */
-		rc = restore(fresh, &report);
-		if (rc == SC_E_CANTCREAT) /* it was finished, and had said so */
-			CHECK(strstr(err.reason, "exists already") &&
-			      access(in_log("log.json"), F_OK) == 0);
-		else
-			CHECK_OK(rc, &err);
-		check_log(fresh, 1, rows, next);
-		if (rows > sealed)
-			check_marks(fresh, rows);
-		CHECK_INT(work_on(log_path, &push_ship), SC_E_NOAUTH);
-		CHECK_OK(grow(fresh, next, next + 9, 10), &err);
-		CHECK_OK(work_on(fresh, &seal_push), &err);
-		same_rows(fresh, 1);
-	}
-	printf("# %ld calls\n", nth - 1);
-	CHECK(nth > (h == TEAR ? 15 : 60));
+	kept.sealed = sealed;
+	kept.rows = rows;
+	snprintf(kept.archive, sizeof(kept.archive), "%s/kept", log_dir);
+	copy_tree(shelf, kept.archive);
+	each_call(h, h == TEAR ? 15 : 60, restore_kept, restore_counted, check_left);
 	log_done();
 }
 

@@ -629,26 +629,12 @@ TEST(model_of_everything)
 /* The two tiers as the first release that sealed wrote them: they are read for ever. */
 TEST(golden_log_of_two_tiers)
 {
-	static const char *const files[] = {
-		"journal/00000000000000000301.journal", "log.json",
-		"sealed/00000000000000000001-00000000000000000200.ndjson.zst",
-		"sealed/00000000000000000201-00000000000000000300.ndjson.zst"
-	};
 	struct sc_log_proof proof;
 	struct sc_log_state state;
 	struct sc_log *log;
 	uint64_t at = 0;
-	char from[300];
 
-	log_new(0);
-	remove_tree(in_log("journal"));
-	CHECK(mkdir(in_log("journal"), 0777) == 0 && mkdir(in_log("sealed"), 0777) == 0);
-	drop_index();
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		snprintf(from, sizeof(from), "%s/tests/golden/log-1-sealed/%s",
-			 getenv("SC_ROOT") ? getenv("SC_ROOT") : ".", files[i]);
-		copy_file(from, in_log(files[i]));
-	}
+	golden_log("log-1-sealed");
 	CHECK_OK(sc_log_verify(log_path, 0, 0, &proof, &err), &err);
 	CHECK_INT(proof.rows, 320);
 	CHECK_INT(proof.segments, 2);

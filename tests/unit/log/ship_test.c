@@ -5,24 +5,24 @@
  * ships between appends and seals, killed or failed at each of their calls.
  */
 // run: limit 400
-#include "ship_help.h"
+#include <sys/mman.h>
+
+#include "archive_help.h"
+#include "die.h"
 
 #include "base/clock.h"
 #include "log/log_internal.h"
 
 static void check_reads(uint64_t to)
 {
-	struct sc_bytes got, want;
+	struct sc_bytes got;
 
 	sc_bytes_init(&got, 1u << 26);
-	sc_bytes_init(&want, 1u << 26);
 	for (uint64_t from = 1; from <= to + 1; from += 23) {
-		want_lines(from, to, &want);
 		CHECK_OK(read_archive(from, from % 2 ? 0 : 64, &got), &err);
-		same_bytes(&got, &want);
+		expect_rows(&got, from, to);
 	}
 	sc_bytes_done(&got);
-	sc_bytes_done(&want);
 }
 
 TEST(shipped_and_read)
@@ -187,17 +187,14 @@ TEST(no_hole)
 static void check_damage(uint64_t good)
 {
 	char field[60];
-	struct sc_bytes got, want;
+	struct sc_bytes got;
 
 	sc_bytes_init(&got, 1u << 26);
-	sc_bytes_init(&want, 1u << 26);
 	CHECK_INT(read_archive(1, 0, &got), SC_E_DATA);
-	want_lines(1, good, &want);
-	same_bytes(&got, &want);
+	expect_rows(&got, 1, good);
 	snprintf(field, sizeof(field), "\"last_good\":%llu", (unsigned long long)good);
 	CHECK(strstr(err.fields, field) && strstr(err.fields, "\"file\":"));
 	sc_bytes_done(&got);
-	sc_bytes_done(&want);
 }
 
 TEST(damage_is_named)
@@ -317,6 +314,7 @@ static int life(void)
 	};
 	int rc = 0;
 
+	counting = true;
 	for (size_t i = 0; rc == 0 && i < sizeof(steps) / sizeof(steps[0]); i++) {
 		uint64_t next = seen->appended + 1;
 
@@ -328,6 +326,7 @@ static int life(void)
 		if (rc == 0)
 			seen->shipped = seen->appended;
 	}
+	counting = false;
 	return rc;
 }
 
@@ -335,75 +334,92 @@ static int life(void)
 static void check_archive(uint64_t at_least)
 {
 	struct sc_archive_state state;
-	struct sc_bytes got, want;
+	struct sc_bytes got;
 
 	if (access(shelved("log.json"), F_OK) < 0) {
 		CHECK_INT(at_least, 0);
 		return;
 	}
 	sc_bytes_init(&got, 1u << 26);
-	sc_bytes_init(&want, 1u << 26);
 	state = archive_now();
 	CHECK(state.next_offset > at_least);
-	want_lines(1, state.next_offset - 1, &want);
 	CHECK_OK(read_archive(0, 0, &got), &err);
-	same_bytes(&got, &want);
+	expect_rows(&got, 1, state.next_offset - 1);
 	sc_bytes_done(&got);
-	sc_bytes_done(&want);
+}
+
+static void nothing_yet(void)
+{
+	begin(2048 + 2048);
+	memset(seen, 0, sizeof(*seen));
+}
+
+static void check_left(bool through)
+{
+	struct sc_log_state state;
+	struct sc_log *log;
+
+	(void)through;
+	check_archive(seen->shipped);
+	CHECK_OK(work_on(log_path, &push_ship), &err);
+	log = open_log(SC_LOG_READ);
+	CHECK_OK(sc_log_state(log, &state, &err), &err);
+	CHECK(state.last_offset >= seen->appended);
+	sc_log_close(log);
+	check_archive(state.last_offset);
+	CHECK_OK(work_on(log_path, &seal_push), &err);
+	CHECK_INT(objects("journal"), 0);
+	check_archive(state.last_offset);
+	log_done();
 }
 
 static void every_call(enum how h)
 {
-	static long nth, total; /* static: longjmp leaves them alone */
-	bool more = true;
-
 	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	total = 0;
-	for (nth = 1; more; nth++) {
-		struct sc_log_state state;
-		struct sc_log *log;
-		int status, pair[2];
-		pid_t pid;
-
-		begin(2048 + 2048);
-		memset(seen, 0, sizeof(*seen));
-		CHECK(pipe(pair) == 0);
-		fflush(stdout);
-		pid = fork();
-		if (pid == 0) {
-			how = h;
-			left = nth;
-			counting = true;
-			status = life();
-			counting = false;
-			syscall(SYS_write, pair[1], &counted, sizeof(counted));
-			_exit(status == 0 ? 0 : 1);
-		}
-		CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
-		close(pair[1]);
-		if (WEXITSTATUS(status) != 9 &&
-		    read(pair[0], &total, sizeof(total)) != sizeof(total))
-			FAIL("the child said nothing");
-		close(pair[0]);
-		if (h == FAIL_ONCE)
-			more = nth <= total;
-		else
-			more = WEXITSTATUS(status) == 9;
-		check_archive(seen->shipped);
-		CHECK_OK(work_on(log_path, &push_ship), &err);
-		log = open_log(SC_LOG_READ);
-		CHECK_OK(sc_log_state(log, &state, &err), &err);
-		CHECK(state.last_offset >= seen->appended);
-		sc_log_close(log);
-		check_archive(state.last_offset);
-		CHECK_OK(work_on(log_path, &seal_push), &err);
-		CHECK_INT(objects("journal"), 0);
-		check_archive(state.last_offset);
-		log_done();
-	}
-	printf("# %ld calls\n", nth - 1);
-	CHECK(nth > (h == TEAR ? 50 : 200));
+	CHECK(seen != MAP_FAILED);
+	each_call(h, h == TEAR ? 50 : 200, nothing_yet, life, check_left);
 	munmap(seen, sizeof(*seen));
+}
+
+static int ship_one_more(void)
+{
+	int rc;
+
+	counting = true;
+	rc = work_on(log_path, &(struct work){ .ships = 1, .row = 266 });
+	counting = false;
+	return rc;
+}
+
+/* Many small objects become one: the one is there before they go. */
+TEST(dies_while_objects_are_merged)
+{
+	static char log_kept[300], shelf_kept[300];
+	static long nth; /* static: longjmp leaves them alone */
+	static bool through;
+
+	begin(1 << 20);
+	CHECK_OK(grow(log_path, 1, 10, 10), &err);
+	CHECK_OK(work_on(log_path,
+			 &(struct work){ .push = true, .ship = true, .ships = 255, .row = 11 }),
+		 &err);
+	CHECK_INT(objects("journal"), 256);
+	snprintf(log_kept, sizeof(log_kept), "%s/log", log_dir);
+	snprintf(shelf_kept, sizeof(shelf_kept), "%s/archive", log_dir);
+	copy_tree(log_path, log_kept);
+	copy_tree(shelf, shelf_kept);
+	/* when some of them went, more of the same follows */
+	for (nth = 1, through = false; !through; nth += nth < 40 ? 1 : 41) {
+		copy_tree(log_kept, log_path);
+		copy_tree(shelf_kept, shelf);
+		through = !dies_at(DIE, nth, ship_one_more);
+		check_archive(265);
+		CHECK_OK(work_on(log_path, &push_ship), &err);
+		check_archive(through ? 266 : 265);
+		CHECK(objects("journal") < 257);
+	}
+	CHECK(nth > 256);
+	log_done();
 }
 
 TEST(dies_at_every_call)

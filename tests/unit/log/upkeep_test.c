@@ -520,23 +520,13 @@ TEST(open_at_once_after_a_boot)
 	log_done();
 }
 
-/* The files of format 1 as the first release wrote them: they are read for ever. */
 TEST(golden_log_of_format_1)
 {
-	static const char *const files[] = { "log.json", "journal/00000000000000000001.journal",
-					     "journal/00000000000000000301.journal" };
 	struct sc_log_proof proof;
 	struct sc_log *log;
 	uint64_t at = 0;
-	char from[300];
 
-	log_new(0);
-	drop_index();
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		snprintf(from, sizeof(from), "%s/tests/golden/log-1/%s",
-			 getenv("SC_ROOT") ? getenv("SC_ROOT") : ".", files[i]);
-		copy_file(from, in_log(files[i]));
-	}
+	golden_log("log-1");
 	CHECK_OK(sc_log_verify(log_path, 0, 0, &proof, &err), &err);
 	CHECK_INT(proof.rows, 310);
 	CHECK_STR(proof.hash, "b69be25b6b293195b318c740771ebcae");

@@ -1,97 +1,14 @@
 /*
- * tests/unit/log/ship_help.h: an archive in a folder beside a log, and a process that dies, or
- * whose call fails, at the Nth call that changes a file, also LMDB's.
+ * tests/unit/log/archive_help.h: an archive in a folder beside a log: written as sc-seal does it,
+ * read, damaged, compared with what the log holds. begin() makes both; log_done() removes them.
  */
-#ifndef SC_TESTS_LOG_SHIP_HELP_H
-#define SC_TESTS_LOG_SHIP_HELP_H
-
-#include <errno.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
+#ifndef SC_TESTS_LOG_ARCHIVE_HELP_H
+#define SC_TESTS_LOG_ARCHIVE_HELP_H
 
 #include "help.h"
 
 #include "log/archive.h"
 #include "log/restore.h"
-
-enum how { DIE, TEAR, FAIL_ONCE };
-static enum how how;
-static bool counting;
-static long left, counted;
-
-/* 0: go on; 1: tear it; -1: it fails. Dies here. */
-static inline int call(bool write)
-{
-	if (!counting || (how == TEAR && !write)) /* else it is the same as to die there */
-		return 0;
-	counted++;
-	if (--left != 0)
-		return 0;
-	if (how == FAIL_ONCE) {
-		errno = EIO;
-		return -1;
-	}
-	if (how == TEAR && write)
-		return 1;
-	_exit(9);
-}
-
-ssize_t pwrite64(int fd, const void *data, size_t len, off64_t at)
-{
-	int c = call(true);
-
-	if (c == 1) {
-		syscall(SYS_pwrite64, fd, data, len / 2, at);
-		_exit(9);
-	}
-	return c < 0 ? -1 : syscall(SYS_pwrite64, fd, data, len, at);
-}
-
-ssize_t pwrite(int fd, const void *data, size_t len, off_t at)
-{
-	return pwrite64(fd, data, len, at);
-}
-
-ssize_t write(int fd, const void *data, size_t len)
-{
-	return call(false) < 0 ? -1 : syscall(SYS_write, fd, data, len);
-}
-
-int fsync(int fd)
-{
-	return call(false) < 0 ? -1 : (int)syscall(SYS_fsync, fd);
-}
-
-int fdatasync(int fd)
-{
-	return call(false) < 0 ? -1 : (int)syscall(SYS_fdatasync, fd);
-}
-
-int rename(const char *from, const char *to)
-{
-	return call(false) < 0 ? -1 : (int)syscall(SYS_rename, from, to);
-}
-
-int link(const char *from, const char *to)
-{
-	return call(false) < 0 ? -1 : (int)syscall(SYS_link, from, to);
-}
-
-int unlink(const char *path)
-{
-	return call(false) < 0 ? -1 : (int)syscall(SYS_unlink, path);
-}
-
-int mkdir(const char *path, mode_t mode)
-{
-	return call(false) < 0 ? -1 : (int)syscall(SYS_mkdir, path, mode);
-}
-
-int ftruncate(int fd, off_t size)
-{
-	return call(false) < 0 ? -1 : (int)syscall(SYS_ftruncate, fd, size);
-}
 
 static char shelf[300], archive_url[320], log_url[330];
 
@@ -126,41 +43,70 @@ static inline int grow(const char *path, uint64_t from, uint64_t to, size_t each
 	return rc;
 }
 
+/* A log as a run of sc-seal has it: locked, with its archive. */
+struct archiver {
+	struct sc_log *log;
+	struct sc_seal *seal;
+	struct sc_archive *archive;
+};
+enum archiver_kind { OWNS, SEIZES, LOOKS /* changes nothing */ };
+
+static inline void archiver_close(struct archiver *a)
+{
+	sc_archive_close(a->archive);
+	sc_seal_close(a->seal);
+	sc_log_close(a->log);
+}
+
+/* To be closed also after a failure. */
+static inline int archiver_open(const char *path, enum archiver_kind kind, struct archiver *a)
+{
+	bool dry = kind == LOOKS;
+	int rc;
+
+	memset(a, 0, sizeof(*a));
+	rc = sc_log_open(path, dry ? SC_LOG_READ : SC_LOG_APPEND, &a->log, &err);
+	if (rc == 0)
+		rc = sc_seal_open(a->log, dry, &a->seal, &err);
+	if (rc == 0)
+		rc = kind == SEIZES
+			     ? sc_archive_seize(a->log, archive_url, NULL, &a->archive, &err)
+			     : sc_archive_open_log(a->log, archive_url, NULL, dry, &a->archive, &err);
+	return rc;
+}
+
 struct work {
 	bool seal, push, ship, seize;
 	unsigned ships; /* more of them: each behind a row that is appended */
 	uint64_t row;   /* the first of these */
 };
 
+static inline int seal_small(struct sc_seal *seal)
+{
+	struct sc_seal_options o = { .force = true, .target = 2048 };
+
+	return sc_seal_run(seal, &o, &err);
+}
+
 /* As one run of sc-seal does it. */
 static inline int work_on(const char *path, const struct work *w)
 {
-	struct sc_seal_options seal_options = { .force = true, .target = 2048 };
 	struct sc_archive_options o = { .arg = NULL };
-	struct sc_log *log = NULL;
-	struct sc_seal *seal = NULL;
-	struct sc_archive *archive = NULL;
-	int rc = sc_log_open(path, SC_LOG_APPEND, &log, &err);
+	struct archiver a;
+	int rc = archiver_open(path, w->seize ? SEIZES : OWNS, &a);
 
-	if (rc == 0)
-		rc = sc_seal_open(log, false, &seal, &err);
-	if (rc == 0)
-		rc = w->seize ? sc_archive_seize(log, archive_url, NULL, &archive, &err)
-			      : sc_archive_open_log(log, archive_url, NULL, false, &archive, &err);
 	if (rc == 0 && w->seal)
-		rc = sc_seal_run(seal, &seal_options, &err);
+		rc = seal_small(a.seal);
 	if (rc == 0 && w->push)
-		rc = sc_archive_push(archive, &o, &err);
+		rc = sc_archive_push(a.archive, &o, &err);
 	if (rc == 0 && w->ship)
-		rc = sc_archive_ship(archive, &o, &err);
+		rc = sc_archive_ship(a.archive, &o, &err);
 	for (unsigned i = 0; rc == 0 && i < w->ships; i++) {
-		rc = append_n(log, w->row + i, 1, NULL);
+		rc = append_n(a.log, w->row + i, 1, NULL);
 		if (rc == 0)
-			rc = sc_archive_ship(archive, &o, &err);
+			rc = sc_archive_ship(a.archive, &o, &err);
 	}
-	sc_archive_close(archive);
-	sc_seal_close(seal);
-	sc_log_close(log);
+	archiver_close(&a);
 	return rc;
 }
 
@@ -181,23 +127,28 @@ static inline size_t objects(const char *folder)
 	return count;
 }
 
-/* The Nth object, by name. */
-static inline const char *object(const char *folder, size_t n)
+/* The Nth file of a folder, by name. */
+static inline const char *file_of(const char *folder, size_t n)
 {
 	static char path[NAME_MAX + 720];
 	struct dirent **names;
-	int count = scandir(shelved(folder), &names, NULL, alphasort);
+	int count = scandir(folder, &names, NULL, alphasort);
 	size_t k = 0;
 
 	path[0] = 0;
 	for (int i = 0; i < count; i++) {
 		if (names[i]->d_name[0] != '.' && k++ == n)
-			snprintf(path, sizeof(path), "%s/%s", shelved(folder), names[i]->d_name);
+			snprintf(path, sizeof(path), "%.700s/%s", folder, names[i]->d_name);
 		free(names[i]);
 	}
 	free(names);
 	CHECK(path[0]);
 	return path;
+}
+
+static inline const char *object(const char *folder, size_t n)
+{
+	return file_of(shelved(folder), n);
 }
 
 static inline void flip(const char *path, long at)
@@ -243,6 +194,17 @@ static inline void same_bytes(const struct sc_bytes *got, const struct sc_bytes 
 		FAIL("not the same rows: %zu bytes, not %zu", got->len, want->len);
 }
 
+/* GOT is what append_n made of FROM to TO. */
+static inline void expect_rows(const struct sc_bytes *got, uint64_t from, uint64_t to)
+{
+	struct sc_bytes want;
+
+	sc_bytes_init(&want, 1u << 26);
+	want_lines(from, to, &want);
+	same_bytes(got, &want);
+	sc_bytes_done(&want);
+}
+
 /* The archive holds what the log at PATH holds, from FROM on. */
 static inline void same_rows(const char *path, uint64_t from)
 {
@@ -270,14 +232,6 @@ static inline struct sc_archive_state archive_now(void)
 	state.url = state.stream_id = NULL;
 	sc_archive_close(archive);
 	return state;
-}
-
-static inline void copy_tree(const char *from, const char *to)
-{
-	char command[4000];
-
-	snprintf(command, sizeof(command), "rm -rf '%s' && cp -a '%s' '%s'", to, from, to);
-	CHECK(system(command) == 0);
 }
 
 #endif
