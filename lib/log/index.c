@@ -455,6 +455,24 @@ static int open_again(struct sc_log *log, struct sc_err *err)
 	return sc_log_or_gone(log, rc, err);
 }
 
+/*
+ * A floor that we read in log.json counts from then on, also while the trim that wrote it has not
+ * published it, or died before it could: its rows may be gone already.
+ */
+static void apply_floor(const struct sc_floor *floor, struct sc_state *state)
+{
+	if (floor->offset <= state->floor)
+		return;
+	state->floor = floor->offset < state->next ? floor->offset : state->next;
+	state->floor_rows = floor->rows < state->rows ? floor->rows : state->rows;
+	state->floor_bytes = floor->bytes < state->bytes ? floor->bytes : state->bytes;
+	if (state->first >= state->floor)
+		return;
+	/* the first row that is left is not known: it is not below these */
+	state->first = state->floor_rows < state->rows ? state->floor : 0;
+	state->first_us = state->first ? state->last_us : 0;
+}
+
 int sc_index_now(struct sc_log *log, struct sc_state *ret_state, struct sc_err *err)
 {
 	struct sc_record r;
@@ -469,6 +487,7 @@ int sc_index_now(struct sc_log *log, struct sc_state *ret_state, struct sc_err *
 		    !sc_log_moved(log) && sc_record_read(log->state_fd, &r) &&
 		    sc_record_ours(log, &r)) {
 			*ret_state = r.state;
+			apply_floor(&log->settings.floor, ret_state);
 			return 0;
 		}
 		if (log->state_fd < 0 && log->scanned.next) {

@@ -103,26 +103,34 @@ static int enter_tier(struct sc_reader *reader, const struct sc_sealed *segment,
 	return 0;
 }
 
+/*
+ * The index has no row where the next one is due: those were never there, or a trim removed them
+ * that has not published its floor yet, or died before it did. log.json had that floor before
+ * anything went.
+ */
+static int check_floor(struct sc_reader *reader, struct sc_err *err)
+{
+	int rc = sc_settings_refresh(reader->log, err);
+
+	if (rc == 0 && reader->offset < reader->log->settings.floor.offset)
+		rc = refuse(reader, "evicted", reader->log->settings.floor.offset, "earliest", err);
+	return rc;
+}
+
 /* Find what to begin with. 1, or 0: there is no row yet at or above the offset. */
 static int seek(struct sc_reader *reader, struct sc_state *state, struct sc_err *err)
 {
 	struct sc_spot spot;
-	int rc = 0;
+	int rc;
 
-	if (reader->offset < state->next)
-		rc = sc_find_spot(reader->log, reader->offset, &spot, err);
+	if (reader->offset >= state->next)
+		return 0;
+	rc = sc_find_spot(reader->log, reader->offset, &spot, err);
 	while (rc == 1) {
 		if (spot.begin > reader->offset) {
-			/*
-			 * a gap of a mirror, or a trim that died before it published its floor:
-			 * log.json had it before anything went
-			 */
-			rc = sc_settings_refresh(reader->log, err);
-			if (rc == 0 && reader->offset < reader->log->settings.floor.offset)
-				rc = refuse(reader, "evicted", reader->log->settings.floor.offset,
-					    "earliest", err);
+			rc = check_floor(reader, err);
 			if (rc < 0)
-				break;
+				return rc;
 		}
 		rc = spot.sealed ? enter_tier(reader, &spot.segment, err)
 				 : enter(reader, state, spot.place.journal, spot.place.at, err);
@@ -135,7 +143,7 @@ static int seek(struct sc_reader *reader, struct sc_state *state, struct sc_err 
 		if (rc == 0)
 			rc = sc_find_again(reader->log, reader->offset, &spot, err);
 	}
-	return rc;
+	return rc == 0 ? check_floor(reader, err) : rc;
 }
 
 int sc_reader_open(struct sc_log *log, uint64_t from, struct sc_reader **ret_reader,

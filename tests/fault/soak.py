@@ -68,7 +68,7 @@ class Stream:
         self.sealer = Sealer(soak, self)
         first = "earliest" if retains else 1
         self.follower = Reader(soak, "follower", self, lambda n: ("sc-log", "read", self.log, "--from", n, "--follow"), follows=True)
-        self.cursor = Cursor(soak, "cursor", self, lambda n: ("sc-sub", self.url(), "--offset", "earliest"))
+        self.cursor = Cursor(soak, "cursor", self, lambda n: ("sc-sub", self.url(), "--offset", "earliest", "--contiguous"))
         self.readers = [
             Reader(soak, "reader", self, lambda n: ("sc-log", "read", self.log, "--from", first)),
             Reader(soak, "catchup", self, lambda n: ("sc-catchup", self.log, "--from", first)),
@@ -245,6 +245,7 @@ class Server(Worker):
 class Soak:
     def __init__(self, folder):
         self.folder, self.random, self.env, self.other = folder, random.Random(SEED), {}, None
+        self.calm = False   # the last rows are to arrive: no peer goes back to the beginning of so many
         os.mkdir(os.path.join(folder, "archive"))
         shelf = self.s3() or f"file://{folder}/archive"
         self.kinds = (f"file://{folder}/archive", shelf)
@@ -295,6 +296,8 @@ class Soak:
             if p.socket is None:
                 if what < 0.3 and not p.refusals:
                     p.connect()
+            elif self.calm:
+                continue
             elif what < 0.004:
                 p.close(reset=self.random.random() < 0.5)
             elif what < 0.008 and p.next > 100 and not p.stream_of.retains:
@@ -377,6 +380,7 @@ class Soak:
 
     def arrive(self):
         followers = [w for s in self.streams for w in (s.follower, s.cursor)]
+        self.calm = True
 
         def all_there():
             for w in self.workers:
@@ -430,7 +434,10 @@ class Soak:
             self.other.wait()
 
     def where(self):
-        return {w.name: w.out.next for s in self.streams for w in [s.follower, s.cursor] + s.readers if w.out}
+        found = {w.name: w.out.next for s in self.streams for w in [s.follower, s.cursor] + s.readers if w.out}
+        found.update({f"{s.name} itself": s.truth.last + 1 for s in self.streams})
+        found.update({p.name: (p.next, "off" if p.socket is None else "on") for p in self.peers})
+        return found
 
 
 @lab.test

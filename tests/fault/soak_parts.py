@@ -76,8 +76,8 @@ class Truth:
 class Output:
     """What a program printed, by a pipe: an unbroken run of rows, the very bytes of the truth."""
 
-    def __init__(self, name, stream, fd, first=None, at_most=None):
-        self.name, self.stream, self.fd = name, stream, fd
+    def __init__(self, name, stream, fd, first=None, at_most=None, told=""):
+        self.name, self.stream, self.fd, self.told = name, stream, fd, told
         self.next, self.at_most = first, at_most   # first None: wherever it begins, not above AT_MOST
         self.rest, self.rows, self.open = b"", 0, True
         os.set_blocking(fd, False)
@@ -105,7 +105,8 @@ class Output:
     def lines(self, data):
         if self.next is None:
             self.next = int(data[1:data.index(b",")])
-            check(self.at_most is None or self.next <= self.at_most, self.name, "begins at", self.next, "but", self.at_most, "comes")
+            check(self.at_most is None or self.next <= self.at_most, self.name, "begins at", self.next, "but", self.at_most, "comes",
+                  self.told)
         count = data.count(b"\n")
         self.compare(data, count)
         self.next += count
@@ -352,9 +353,18 @@ class Cursor(Reader):
         self.cursor = os.path.join(soak.folder, self.name + ".cursor")
 
     def start(self):
-        if self.stream.retains and not os.path.exists(self.cursor):
+        noted = self.noted()
+        check(noted is None or noted.isdigit(), self.name, "has a cursor that holds", noted)
+        if self.stream.retains and noted is None:
             self.next = None  # it died before it noted anything: the earliest may be a later one by now
-        self.launch(*self.whence(self.next), "--cursor", self.cursor, at_most=self.next)
+        self.launch(*self.whence(self.next), "--cursor", self.cursor, at_most=self.next, told=f"with {noted} in its cursor")
+
+    def noted(self):
+        try:
+            with open(self.cursor, encoding="ascii") as f:
+                return f.read()
+        except FileNotFoundError:
+            return None
 
     def ended(self, status, words):
         self.rows += self.out.rows
