@@ -68,7 +68,7 @@ class Stream:
         self.sealer = Sealer(soak, self)
         first = "earliest" if retains else 1
         self.follower = Reader(soak, "follower", self, lambda n: ("sc-log", "read", self.log, "--from", n, "--follow"), follows=True)
-        self.cursor = Cursor(soak, "cursor", self, lambda n: ("sc-sub", self.url(), "--offset", "earliest", "--contiguous"))
+        self.cursor = Cursor(soak, "cursor", self, lambda start: ("sc-sub", self.url(), *start, "--contiguous"))
         self.readers = [
             Reader(soak, "reader", self, lambda n: ("sc-log", "read", self.log, "--from", first)),
             Reader(soak, "catchup", self, lambda n: ("sc-catchup", self.log, "--from", first)),

@@ -76,9 +76,9 @@ class Truth:
 class Output:
     """What a program printed, by a pipe: an unbroken run of rows, the very bytes of the truth."""
 
-    def __init__(self, name, stream, fd, first=None, at_most=None, told=""):
-        self.name, self.stream, self.fd, self.told = name, stream, fd, told
-        self.next, self.at_most = first, at_most   # first None: wherever it begins, not above AT_MOST
+    def __init__(self, name, stream, fd, first=None):
+        self.name, self.stream, self.fd = name, stream, fd
+        self.next = first   # None: wherever it begins
         self.rest, self.rows, self.open = b"", 0, True
         os.set_blocking(fd, False)
 
@@ -105,8 +105,6 @@ class Output:
     def lines(self, data):
         if self.next is None:
             self.next = int(data[1:data.index(b",")])
-            check(self.at_most is None or self.next <= self.at_most, self.name, "begins at", self.next, "but", self.at_most, "comes",
-                  self.told)
         count = data.count(b"\n")
         self.compare(data, count)
         self.next += count
@@ -346,7 +344,7 @@ class ArchiveReader(Reader):
 
 
 class Cursor(Reader):
-    """sc-sub with a cursor: what was printed and not yet in the cursor may come twice, nothing is missing."""
+    """sc-sub with a cursor: begins behind what that holds; what was printed and not yet noted there comes twice, nothing is missing."""
 
     def __init__(self, soak, name, stream, whence):
         super().__init__(soak, name, stream, whence)
@@ -354,10 +352,10 @@ class Cursor(Reader):
 
     def start(self):
         noted = self.noted()
-        check(noted is None or noted.isdigit(), self.name, "has a cursor that holds", noted)
-        if self.stream.retains and noted is None:
-            self.next = None  # it died before it noted anything: the earliest may be a later one by now
-        self.launch(*self.whence(self.next), "--cursor", self.cursor, at_most=self.next, told=f"with {noted} in its cursor")
+        check(noted is None or (noted.isdigit() and int(noted) < self.next), self.name, "printed up to", self.next,
+              "and has a cursor that holds", noted)
+        first = int(noted) + 1 if noted else None if self.stream.retains else 1
+        self.launch(*self.whence(() if noted else ("--offset", "earliest")), "--cursor", self.cursor, first=first)
 
     def noted(self):
         try:
@@ -368,10 +366,9 @@ class Cursor(Reader):
 
     def ended(self, status, words):
         self.rows += self.out.rows
-        self.next = max(self.next or 0, self.out.next or 0) or None
+        self.next = max(self.next, self.out.next or 1)
         if status == 79:
             os.unlink(self.cursor)  # as a user who takes the loss
-            self.next = None
 
 
 class Words(Output):
