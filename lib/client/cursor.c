@@ -55,13 +55,22 @@ static bool parse(const char *text, size_t len, uint64_t *ret_value)
 	return digit && value < UINT64_MAX; /* nothing could come after the last one */
 }
 
-static void read_value(struct sc_cursor *c)
+/* A file that is there and cannot be read says nothing of where to begin: not the same as none. */
+static int read_value(struct sc_cursor *c, struct sc_err *err)
 {
 	struct sc_bytes b;
+	struct sc_err why;
 	int rc;
 
 	sc_bytes_init(&b, 4096);
-	rc = sc_read_file(c->path, &b, NULL);
+	rc = sc_read_file(c->path, &b, &why);
+	if (rc < 0 && rc != SC_E_NOLOG && rc != SC_E_DATA) {
+		sc_bytes_done(&b);
+		if (err)
+			*err = why;
+		sc_err_on(err, "cursor file", c->path);
+		return sc_err_next(err, "give the right to read it, or another file");
+	}
 	if (rc == 0 && b.len > 0 && parse(b.data, b.len, &c->value)) {
 		c->has_value = c->has_saved = true;
 		c->saved = c->value;
@@ -80,6 +89,7 @@ static void read_value(struct sc_cursor *c)
 	}
 	c->unusable = rc != SC_E_NOLOG && b.len > 0 && !c->has_value;
 	sc_bytes_done(&b);
+	return 0;
 }
 
 static int named(struct sc_err *err, int code, int errnum, const char *tried, const char *path)
@@ -151,12 +161,14 @@ int sc_cursor_open(const char *path, struct sc_cursor **ret_cursor, struct sc_er
 	memcpy(c->lock_path, path, len);
 	memcpy(c->lock_path + len, ".lock", 6);
 	rc = lock(c, err);
+	if (rc == 0) {
+		sc_replace_sweep(c->path);
+		rc = read_value(c, err);
+	}
 	if (rc < 0) {
 		sc_cursor_close(c);
 		return rc;
 	}
-	sc_replace_sweep(c->path);
-	read_value(c);
 	*ret_cursor = c;
 	return 0;
 }

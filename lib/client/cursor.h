@@ -22,7 +22,7 @@
 struct sc_cursor;
 
 /* A missing file, or one without a usable integer, is an absent cursor: sc_cursor_value says
- * false. 0 is a value: nothing is finished yet. */
+ * false. 0 is a value: nothing is finished yet. One that cannot be read is an error. */
 int sc_cursor_open(const char *path, struct sc_cursor **ret_cursor, struct sc_err *err);
 void sc_cursor_close(struct sc_cursor *cursor); /* saves nothing */
 bool sc_cursor_value(const struct sc_cursor *cursor, uint64_t *ret_offset);

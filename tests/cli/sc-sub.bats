@@ -166,6 +166,14 @@ usage() {
 	[[ $stderr == "sc-sub: cannot use cursor file 'c': another process is using it; give each consumer a cursor file of its own, or end the other one" ]]
 }
 
+@test "a cursor that is there and cannot be read is not taken for none" {
+	ten
+	ln -s c c
+	run -74 --separate-stderr sc-sub "$url" --cursor c --until-idle 100ms
+	[[ -z $output && $stderr == *"'c': Too many levels of symbolic links; give the right to read it, or another file" ]]
+	[[ -L c ]]
+}
+
 @test "a cursor that cannot be made, 73" {
 	run -73 --separate-stderr sc-sub --cursor /proc/none/c ws://127.0.0.1:1/t
 	[[ $stderr == "sc-sub: cannot make the folders of cursor file '/proc/none/c': No such file or directory" ]]
