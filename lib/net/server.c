@@ -402,7 +402,7 @@ void sc_server_free(struct sc_server *s)
 	sc_task_cancel(&s->done_task);
 	sc_timer_free(s->accept_timer);
 	sc_timer_free(s->grace);
-	sc_server_tls_free(s->tls);
+	sc_tls_context_free(s->tls);
 	sc_inflate_free(s->inflate);
 	for (size_t i = 0; i < s->text_count; i++)
 		free(s->texts[i]);
@@ -435,7 +435,7 @@ void sc_server_shutdown(struct sc_server *s, int code, const char *reason, int64
 
 int sc_server_reload_tls(struct sc_server *s, struct sc_err *err)
 {
-	struct sc_server_tls *tls;
+	struct sc_tls_context *tls = NULL;
 	int rc;
 
 	if (!s->tls)
@@ -444,7 +444,7 @@ int sc_server_reload_tls(struct sc_server *s, struct sc_err *err)
 	if (rc < 0)
 		return rc;
 	/* Connections hold the old context by reference. */
-	sc_server_tls_free(s->tls);
+	sc_tls_context_free(s->tls);
 	s->tls = tls;
 	return 0;
 }

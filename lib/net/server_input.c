@@ -6,6 +6,9 @@
 
 #include "net/server_internal.h"
 
+/* Of what TLS says by itself, answers to key updates above all: so much may wait for a peer. */
+enum { TLS_UNHEARD_MAX = 262144 };
+
 /* It has brought more than there is room for. What it sent before is with its reader; the rest of
  * that message is not taken. */
 static void refuse_more(struct sc_conn *c)
@@ -140,6 +143,8 @@ static void take_end(struct sc_conn *c)
 /* Everything that TLS can give, unless paused. */
 static void take_tls(struct sc_conn *c)
 {
+	const char *unheard;
+
 	while (!c->paused && c->state != SC_CONN_DEAD && c->state != SC_CONN_LINGER) {
 		bool end, ready = sc_server_tls_ready(c->tls);
 		ssize_t n = sc_server_tls_read(c->tls, c->server->plain, SC_CONN_SCRATCH, &end);
@@ -148,7 +153,9 @@ static void take_tls(struct sc_conn *c)
 			take_plain(c, c->server->plain, (size_t)n);
 			continue;
 		}
-		(void)sc_conn_tls_flush(c); /* handshake, alerts, key updates */
+		if (!sc_conn_tls_flush(c) && /* handshake, alerts, key updates */
+		    sc_server_tls_waiting(c->tls, &unheard) > TLS_UNHEARD_MAX)
+			sc_conn_kill(c, 1006);
 		if (n < 0) {
 			if (!ready)
 				c->server->stats.tls_failures++;

@@ -23,6 +23,7 @@
 #include "net/listen.h"
 #include "net/loop_internal.h"
 #include "net/server.h"
+#include "net/tls.h"
 
 enum {
 	SC_CONN_SCRATCH = 65536,      /* read at once */
@@ -103,7 +104,7 @@ struct sc_server {
 	bool accept_rests;
 	struct sc_conn *conns;
 	struct sc_conn *buckets[SC_SERVER_BUCKETS];
-	struct sc_server_tls *tls;
+	struct sc_tls_context *tls;               /* or NULL */
 	struct sc_inflate *inflate;
 	struct sc_server_stats stats;
 	uint64_t peak;                            /* connections, since memory was last given back */
@@ -147,12 +148,10 @@ void sc_server_refuse(struct sc_conn *conn, int status, const char *fields, cons
 size_t sc_server_frames(struct sc_conn *conn, char *data, size_t len);
 
 /* server_tls.c: TLS in memory; the caller moves the bytes */
-struct sc_server_tls;
 struct sc_server_tls_conn;
-int sc_server_tls_new(const struct sc_server_options *options, struct sc_server_tls **ret_tls,
+int sc_server_tls_new(const struct sc_server_options *options, struct sc_tls_context **ret_context,
 		struct sc_err *err);
-void sc_server_tls_free(struct sc_server_tls *tls);
-struct sc_server_tls_conn *sc_server_tls_begin(struct sc_server_tls *tls);
+struct sc_server_tls_conn *sc_server_tls_begin(const struct sc_tls_context *context);
 void sc_server_tls_end(struct sc_server_tls_conn *conn);
 int sc_server_tls_feed(struct sc_server_tls_conn *conn, const void *data, size_t len);
 /* >0 plain bytes; 0 none now; -1 failed or ended. *ret_end: by the peer's close_notify. */

@@ -10,104 +10,30 @@
 
 #include "base/file.h"
 #include "net/server_internal.h"
-#include "net/tls.h"
-
-struct sc_server_tls {
-	SSL_CTX *ctx;
-};
+#include "net/tls_internal.h"
 
 struct sc_server_tls_conn {
 	SSL *ssl;
 	BIO *in, *out; /* owned by ssl */
 };
 
-static int fail(struct sc_err *err, const char *kind, const char *path)
-{
-	sc_err_set(err, SC_E_CONFIG, "cannot use TLS", "%s", sc_tls_reason());
-	return sc_err_on(err, kind, path);
-}
-
-static int load(SSL_CTX *ctx, const struct sc_server_options *o, struct sc_err *err)
-{
-	STACK_OF(X509_NAME) * names;
-
-	if (SSL_CTX_use_certificate_chain_file(ctx, o->cert) != 1)
-		return fail(err, "certificate", o->cert);
-	if (SSL_CTX_use_PrivateKey_file(ctx, o->key, SSL_FILETYPE_PEM) != 1 ||
-	    SSL_CTX_check_private_key(ctx) != 1)
-		return fail(err, "key", o->key);
-	if (!o->client_ca)
-		return 0;
-	names = SSL_load_client_CA_file(o->client_ca);
-	if (!names || SSL_CTX_load_verify_locations(ctx, o->client_ca, NULL) != 1) {
-		sk_X509_NAME_pop_free(names, X509_NAME_free);
-		return fail(err, "client CA", o->client_ca);
-	}
-	SSL_CTX_set_client_CA_list(ctx, names);
-	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
-	return 0;
-}
-
-/* HTTP/1.1 is all we speak: a browser that would like h2 as well is told so. */
-static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
-		       const unsigned char *in, unsigned in_len, void *arg)
-{
-	static const unsigned char ours[] = "\x08http/1.1";
-
-	(void)ssl;
-	(void)arg;
-	if (SSL_select_next_proto((unsigned char **)out, out_len, ours, sizeof(ours) - 1, in,
-				  in_len) != OPENSSL_NPN_NEGOTIATED)
-		return SSL_TLSEXT_ERR_NOACK;
-	return SSL_TLSEXT_ERR_OK;
-}
-
-int sc_server_tls_new(const struct sc_server_options *options, struct sc_server_tls **ret_tls,
+int sc_server_tls_new(const struct sc_server_options *options, struct sc_tls_context **ret_context,
 		      struct sc_err *err)
 {
-	static const unsigned char id[] = "sc";
-	struct sc_server_tls *tls = sc_calloc(1, sizeof(*tls));
-	int rc;
+	struct sc_tls_files files = { .ca = options->client_ca,
+				      .cert = options->cert,
+				      .key = options->key };
 
-	ERR_clear_error();
-	if (!tls)
-		return sc_err_nomem(err, "cannot use TLS");
-	tls->ctx = SSL_CTX_new(TLS_server_method());
-	if (!tls->ctx) {
-		free(tls);
-		return sc_err_nomem(err, "cannot use TLS");
-	}
-	SSL_CTX_set_min_proto_version(tls->ctx, TLS1_2_VERSION);
-	SSL_CTX_set_options(tls->ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-	SSL_CTX_set_mode(tls->ctx, SSL_MODE_RELEASE_BUFFERS);
-	/* Needed where client certificates are asked for and a session is resumed. */
-	SSL_CTX_set_session_id_context(tls->ctx, id, sizeof(id) - 1);
-	SSL_CTX_set_session_cache_mode(tls->ctx, SSL_SESS_CACHE_OFF);
-	SSL_CTX_set_alpn_select_cb(tls->ctx, choose_alpn, NULL);
-	rc = load(tls->ctx, options, err);
-	if (rc < 0) {
-		sc_server_tls_free(tls);
-		return rc;
-	}
-	*ret_tls = tls;
-	return 0;
+	return sc_tls_server_context_new(&files, ret_context, err);
 }
 
-void sc_server_tls_free(struct sc_server_tls *tls)
-{
-	if (!tls)
-		return;
-	SSL_CTX_free(tls->ctx);
-	free(tls);
-}
-
-struct sc_server_tls_conn *sc_server_tls_begin(struct sc_server_tls *tls)
+struct sc_server_tls_conn *sc_server_tls_begin(const struct sc_tls_context *context)
 {
 	struct sc_server_tls_conn *c = sc_calloc(1, sizeof(*c));
 
 	if (!c)
 		return NULL;
-	c->ssl = SSL_new(tls->ctx);
+	c->ssl = SSL_new(sc_tls_context_ssl(context));
 	c->in = BIO_new(BIO_s_mem());
 	c->out = BIO_new(BIO_s_mem());
 	if (!c->ssl || !c->in || !c->out) {

@@ -16,6 +16,7 @@
 #include <openssl/x509v3.h>
 
 #include "base/file.h"
+#include "net/tls_internal.h"
 
 struct sc_tls_context {
 	SSL_CTX *ssl;
@@ -92,33 +93,65 @@ static void below_make(void)
 	BIO_meth_set_ctrl(below_method, below_ctrl);
 }
 
+/* "PEM lib": that another part of the library said why. */
+static bool points_on(const char *text)
+{
+	size_t len = strlen(text);
+
+	return len > 4 && strcmp(text + len - 4, " lib") == 0;
+}
+
 const char *sc_tls_reason(void)
 {
-	unsigned long e = ERR_peek_last_error(), first = ERR_peek_error();
-	const char *text = e ? ERR_reason_error_string(e) : NULL;
+	const char *text = NULL, *more;
+	bool of_system = false;
+	unsigned long e;
 
-	if (first && ERR_SYSTEM_ERROR(first)) /* "system lib" says nothing: the system does */
-		text = strerror(ERR_GET_REASON(first));
-
+	/* "system lib" says nothing: the system does */
+	while ((e = ERR_get_error()) != 0 && !of_system) {
+		of_system = ERR_SYSTEM_ERROR(e);
+		more = of_system ? strerror(ERR_GET_REASON(e)) : ERR_reason_error_string(e);
+		if (more && (!text || !points_on(more)))
+			text = more;
+	}
 	ERR_clear_error();
 	return text ? text : "the library gives no reason";
 }
 
-/* A key with a pass phrase would ask on the terminal. */
+/* A key with a pass phrase would ask on the terminal. ARG: whether one was asked for. */
 static int no_pass_phrase(char *ret_text, int size, int writing, void *arg)
 {
 	(void)ret_text;
 	(void)size;
 	(void)writing;
-	(void)arg;
-	return 0;
+	if (arg)
+		*(bool *)arg = true;
+	return -1;
 }
 
 static int file_failed(struct sc_err *err, const char *kind, const char *path)
 {
 	sc_err_set(err, SC_E_CONFIG, "cannot use the", "%s", sc_tls_reason());
 	sc_err_on(err, kind, path);
-	return sc_err_next(err, "give a PEM file that can be read, without a pass phrase");
+	return sc_err_next(err, "give a PEM file that can be read");
+}
+
+static int load_key(SSL_CTX *ssl, const char *key, struct sc_err *err)
+{
+	bool locked = false;
+	int rc = 0;
+
+	SSL_CTX_set_default_passwd_cb_userdata(ssl, &locked);
+	if (SSL_CTX_use_PrivateKey_file(ssl, key, SSL_FILETYPE_PEM) != 1 ||
+	    SSL_CTX_check_private_key(ssl) != 1)
+		rc = file_failed(err, "key", key);
+	SSL_CTX_set_default_passwd_cb_userdata(ssl, NULL);
+	if (rc < 0 && locked) {
+		sc_err_set(err, rc, "cannot use the", "it is locked with a pass phrase");
+		sc_err_on(err, "key", key);
+		sc_err_next(err, "give one without: openssl pkey -in '%s' makes it", key);
+	}
+	return rc;
 }
 
 static int load_files(SSL_CTX *ssl, const struct sc_tls_files *f, struct sc_err *err)
@@ -127,19 +160,12 @@ static int load_files(SSL_CTX *ssl, const struct sc_tls_files *f, struct sc_err 
 
 	if (f->ca && SSL_CTX_load_verify_file(ssl, f->ca) != 1)
 		return file_failed(err, "CA file", f->ca);
-	if (!f->ca)
-		SSL_CTX_set_default_verify_paths(
-			ssl); /* without any, each certificate is refused */
 	if (f->key && !f->cert)
 		return sc_err_set(err, SC_E_USAGE, "cannot use the key",
 				  "no certificate was given with it");
 	if (f->cert && SSL_CTX_use_certificate_chain_file(ssl, f->cert) != 1)
 		return file_failed(err, "certificate", f->cert);
-	if (key && SSL_CTX_use_PrivateKey_file(ssl, key, SSL_FILETYPE_PEM) != 1)
-		return file_failed(err, "key", key);
-	if (key && SSL_CTX_check_private_key(ssl) != 1)
-		return file_failed(err, "key", key);
-	return 0;
+	return key ? load_key(ssl, key, err) : 0;
 }
 
 /* METHOD, with what both ends have. */
@@ -231,6 +257,9 @@ int sc_tls_context_new(const struct sc_tls_files *files, struct sc_tls_context *
 	SSL_CTX_set_alpn_protos(c->ssl, alpn, sizeof(alpn) - 1);
 	SSL_CTX_set_read_ahead(c->ssl, 1); /* many records in one read(2) */
 	SSL_CTX_set_default_read_buffer_len(c->ssl, 65536);
+	if (!files->ca)
+		SSL_CTX_set_default_verify_paths(
+			c->ssl); /* without any, each certificate is refused */
 	ERR_clear_error();
 	rc = load_files(c->ssl, files, err);
 	if (rc < 0) {
@@ -247,6 +276,11 @@ void sc_tls_context_free(struct sc_tls_context *c)
 		return;
 	SSL_CTX_free(c->ssl);
 	free(c);
+}
+
+struct ssl_ctx_st *sc_tls_context_ssl(const struct sc_tls_context *c)
+{
+	return c->ssl;
 }
 
 static bool set_name(struct sc_tls *t)

@@ -343,7 +343,7 @@ P
 	serve server --cert one.pem --key one.key --client-ca two.pem rows
 	run -69 sc-sub "wss://127.0.0.1:$port/rows" --ca one.pem --offset 10 --until-end --retry 0
 	run -0 sc-sub "wss://127.0.0.1:$port/rows" --ca one.pem --cert two.pem --key two.key --offset 10 --until-end
-	usage 78 "cannot use TLS certificate 'none': No such file or directory" --listen :0 --cert none --key one.key rows
+	usage 78 "cannot use the certificate 'none': No such file or directory; give a PEM file that can be read" --listen :0 --cert none --key one.key rows
 }
 
 @test "--publish: rows come in over a WebSocket and are stored; without it the request is refused" {

@@ -77,7 +77,7 @@ refused() { # WORDS OPTION...
 	run -64 --separate-stderr timeout 20 sc-streams --webhook-ca some.pem data
 	[[ $stderr == "sc-streams: cannot use --webhook-ca: no webhooks are delivered without --subscriptions; add --subscriptions" ]]
 	run -78 --separate-stderr timeout 20 sc-streams --listen 127.0.0.1:0 --subscriptions --webhook-ca none.pem data
-	[[ $stderr == "sc-streams: cannot use the CA file 'none.pem': No such file or directory; give a PEM file that can be read, without a pass phrase" ]]
+	[[ $stderr == "sc-streams: cannot use the CA file 'none.pem': No such file or directory; give a PEM file that can be read" ]]
 	echo nonsense >nonsense.pem
 	run -78 --separate-stderr timeout 20 sc-streams --listen 127.0.0.1:0 --subscriptions --webhook-ca nonsense.pem data
 	[[ $stderr == "sc-streams: cannot use the CA file 'nonsense.pem': "* ]]

@@ -217,6 +217,55 @@ TEST(clients_without_a_certificate_are_refused)
 	tear_down();
 }
 
+TEST(what_tls_says_by_itself_is_no_memory_for_who_does_not_listen)
+{
+	SSL_CTX *ctx = client_ctx(false);
+	int updates = 0;
+
+	set_up();
+	app.options.sndbuf_bytes = 4096;
+	app_start();
+	CHECK(dial_tls(&peer, ctx));
+	CHECK(strstr(peer_upgrade(&peer, "/echo", ""), " 101 "));
+	/* each asks for one of the server's, which is never read */
+	while (updates < 300000 && SSL_key_update(peer.ssl, SSL_KEY_UPDATE_REQUESTED) == 1 &&
+	       SSL_do_handshake(peer.ssl) == 1)
+		updates++;
+	CHECK(updates < 300000);
+	WAIT_FOR(app.closed == 1);
+	hang_up(&peer);
+	ERR_clear_error();
+	SSL_CTX_free(ctx);
+	tear_down();
+}
+
+TEST(a_key_with_a_pass_phrase_is_refused_and_nobody_is_asked_for_it)
+{
+	struct sc_loop *loop;
+	struct sc_server *server = NULL;
+	static const char *const listen[] = { "127.0.0.1:0" };
+	static const struct sc_server_hooks hooks;
+	struct sc_server_options o;
+	struct sc_err err;
+
+	set_up();
+	shell("openssl ec -in %s -aes128 -passout pass:secret -out %s/locked.pem 2>%s/log", key,
+	      dir, dir);
+	snprintf(key, sizeof(key), "%s/locked.pem", dir);
+	CHECK_INT(sc_loop_new(&loop, &err), 0);
+	sc_server_options_init(&o);
+	o.listen = listen;
+	o.listen_count = 1;
+	o.cert = cert;
+	o.key = key;
+	/* a terminal would be asked through /dev/tty, or standard input */
+	CHECK_INT(sc_server_new(loop, &o, &hooks, NULL, &server, &err), SC_E_CONFIG);
+	CHECK(strstr(err.object, "locked.pem"));
+	CHECK_STR(err.reason, "it is locked with a pass phrase");
+	sc_loop_free(loop);
+	shell("rm -rf %s", dir);
+}
+
 static void check_name(SSL_CTX *ctx, const char *want)
 {
 	char name[64];
