@@ -125,7 +125,8 @@ struct sc_server_stats {
 	uint64_t connections, clients;        /* now: sockets; WebSockets and streams */
 	uint64_t accepted, opened;            /* ever: sockets; WebSockets and streams */
 	uint64_t refused_now;                  /* now: connections kept only to be told 503 */
-	uint64_t refused_limit, refused_auth, refused_origin, bad_requests, answers;
+	uint64_t refused_limit, refused_origin, bad_requests, answers;
+	uint64_t refused_auth;                 /* answers 401 and 403 of the hooks */
 	uint64_t tls_failures, handshake_timeouts, protocol_errors, keepalive_drops, accept_failures;
 	uint64_t messages_in, bytes_in, bytes_out;
 	uint64_t memory_bytes, refused_memory; /* now: what memory_max_bytes is for; ever */

@@ -48,6 +48,14 @@ void sc_server_refuse(struct sc_conn *c, int status, const char *fields, const c
 	answer(c, status, NULL, fields, sc_span_str(why));
 }
 
+/* What a hook said instead of taking the request. */
+static void answer_reply(struct sc_conn *c, const struct sc_reply *reply)
+{
+	if (reply->status == 401 || reply->status == 403)
+		c->server->stats.refused_auth++;
+	answer(c, reply->status ? reply->status : 404, reply->type, reply->fields, reply->body);
+}
+
 static bool room_for_client(const struct sc_server *s)
 {
 	return !s->options.clients_max || s->stats.clients < s->options.clients_max;
@@ -155,7 +163,7 @@ static void upgrade(struct sc_conn *c, const struct sc_http_head *head,
 	if (c->state == SC_CONN_DEAD)
 		return;
 	if (reply.status != 0) {
-		answer(c, reply.status, reply.type, reply.fields, reply.body);
+		answer_reply(c, &reply);
 		return;
 	}
 	upgrade_answer(c, head, &reply, accept);
@@ -175,7 +183,7 @@ static void plain(struct sc_conn *c, const struct sc_request *request)
 	if (c->state == SC_CONN_DEAD)
 		return;
 	if (!reply.stream) {
-		answer(c, reply.status ? reply.status : 404, reply.type, reply.fields, reply.body);
+		answer_reply(c, &reply);
 		return;
 	}
 	if (!room_for_client(s)) {
@@ -232,8 +240,7 @@ void sc_server_request(struct sc_conn *c, size_t head_len)
 	if (s->hooks.authorise)
 		s->hooks.authorise(s->arg, &r, &reply);
 	if (reply.status != 0) {
-		s->stats.refused_auth++;
-		answer(c, reply.status, reply.type, reply.fields, reply.body);
+		answer_reply(c, &reply);
 	} else if (r.upgrade) {
 		upgrade(c, &head, &r);
 	} else {

@@ -218,11 +218,8 @@ void sc_events_answer(struct sc_app *app, struct sc_conn *conn, const struct sc_
 	} else if (target.publish) {
 		reply->status = 400;
 		reply->body = SC_SPAN("publishing needs a WebSocket\n");
-	} else if (sc_span_is(request->method, "HEAD")) {
-		reply->status = 200;
-		reply->type = "text/event-stream";
-		reply->fields = HEADERS;
 	} else {
+		/* a HEAD too: it gets the head, and is closed behind it */
 		take_last_id(request, &target);
 		attach(app, conn, host, &target, reply);
 	}
