@@ -7,7 +7,7 @@
 #include "net/server_internal.h"
 
 /* Of what TLS says by itself, answers to key updates above all: so much may wait for a peer. */
-enum { TLS_UNHEARD_MAX = 262144 };
+enum { TLS_UNHEARD_MAX = 65536 };
 
 /* It has brought more than there is room for. What it sent before is with its reader; the rest of
  * that message is not taken. */
