@@ -185,6 +185,8 @@ static void drain(struct sc_ds_shard *shard)
 		next = c->next;
 		sc_ds_conn_drain(c, at_once);
 	}
+	/* those that are done: nothing would wake a shard that has nobody any more */
+	(void)sweep_lingerers(shard, shard->now_us);
 }
 
 /* Those that have ended may still be waited for: the engine has their calls. */

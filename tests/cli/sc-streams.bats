@@ -343,6 +343,20 @@ metric() {
 	run -0 sc-streams verify data
 }
 
+@test "SIGTERM: nobody waits for a client that has its answer and leaves" {
+	streams server --grace 10m
+	put a
+	exec {poll}<>"/dev/tcp/127.0.0.1/$port"
+	printf 'GET /v1/stream/a?offset=now&live=long-poll HTTP/1.1\r\nHost: h\r\n\r\n' >&"$poll"
+	wait_for metric 'sc_streams_live_reads{mode="long-poll"} 1'
+	kill -TERM "$pid"
+	run -0 timeout 20 cat <&"$poll" # to the end of what the server says, which listens for a while yet
+	[[ $output == 'HTTP/1.1 503'* ]]
+	exec {poll}>&-
+	await server
+	[[ $ended -eq 0 ]]
+}
+
 @test "SIGTERM twice: a client that takes nothing does not hold it" {
 	streams server --grace 10m
 	head -c 8000000 /dev/zero >large
