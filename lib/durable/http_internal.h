@@ -159,6 +159,7 @@ struct sc_ds_shard {
 	int epoll_fd, wake_fd;
 	enum sc_ds_source wake_source;
 	_Atomic(struct sc_ds_note *) notes;
+	atomic_size_t noting; /* who leaves a note, which may be taken before they have woken us */
 	struct sc_ds_listener *listeners; /* of the first shard */
 	size_t listener_count;
 	int64_t starved_us; /* no descriptors: accepts again then */

@@ -1,5 +1,6 @@
 /* http_shard.c: a thread with its epoll: notes, timers, sockets. */
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -27,12 +28,14 @@ void sc_ds_shard_note(struct sc_ds_shard *shard, struct sc_ds_note *note)
 {
 	struct sc_ds_note *old = atomic_load_explicit(&shard->notes, memory_order_relaxed);
 
+	atomic_fetch_add(&shard->noting, 1);
 	do
 		note->next = old;
 	while (!atomic_compare_exchange_weak_explicit(&shard->notes, &old, note,
 						      memory_order_release, memory_order_relaxed));
 	if (!old)
 		sc_ds_shard_wake(shard);
+	atomic_fetch_sub(&shard->noting, 1);
 }
 
 /* In the order in which they were left. */
@@ -264,6 +267,9 @@ void sc_ds_shard_close(struct sc_ds_shard *shard)
 {
 	if (!shard->http)
 		return;
+	/* the engine's writer goes on when we have gone */
+	while (atomic_load(&shard->noting))
+		sched_yield();
 	take_notes(shard); /* sockets that nobody took */
 	while (shard->conns.next && shard->conns.next != &shard->conns)
 		sc_ds_conn_drain(shard->conns.next, true);
