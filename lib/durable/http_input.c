@@ -40,6 +40,25 @@ static enum sc_ds_step receive(struct sc_ds_conn *conn, char *to, size_t size, s
 	return SC_DS_GO_ON;
 }
 
+static void set_method(struct sc_ds_conn *conn, struct sc_span method)
+{
+	size_t len = method.len < sizeof(conn->method) ? method.len : sizeof(conn->method) - 1;
+
+	memcpy(conn->method, method.data, len);
+	conn->method[len] = 0;
+}
+
+/* What came is no request that can be read. */
+static enum sc_ds_step refuse_unread(struct sc_ds_conn *conn, int status, const char *why)
+{
+	conn->started_us = sc_mono_us();
+	set_method(conn, sc_span("?", 1));
+	conn->target = sc_span("", 0);
+	conn->close_after = true;
+	sc_ds_conn_refuse(conn, status, why);
+	return sc_ds_conn_reply(conn);
+}
+
 enum sc_ds_step sc_ds_conn_handshake(struct sc_ds_conn *conn)
 {
 	int rc = sc_tls_handshake(conn->tls, NULL);
@@ -48,7 +67,14 @@ enum sc_ds_step sc_ds_conn_handshake(struct sc_ds_conn *conn)
 		conn->phase = SC_DS_AT_HEAD;
 	if (rc == SC_TLS_READ || rc == SC_TLS_WRITE)
 		return SC_DS_STOP;
-	return rc == 0 ? SC_DS_GO_ON : SC_DS_END;
+	if (rc == 0)
+		return SC_DS_GO_ON;
+	if (sc_tls_heard(conn->tls) != SC_TLS_FOREIGN)
+		return SC_DS_END;
+	/* in plain text, as its sender can read no other */
+	sc_tls_free(conn->tls);
+	conn->tls = NULL;
+	return refuse_unread(conn, 400, SC_HTTP_WANTS_TLS);
 }
 
 /* How long LEN bytes may take, at the least rate that is borne; a body longer than any may be is
@@ -60,14 +86,6 @@ static int64_t patience_us(const struct sc_ds_conn *conn, uint64_t len)
 	if (len > o->body_max)
 		len = o->body_max;
 	return o->idle_ms * 1000 + (int64_t)(len / BODY_RATE) * 1000000;
-}
-
-static void set_method(struct sc_ds_conn *conn, struct sc_span method)
-{
-	size_t len = method.len < sizeof(conn->method) ? method.len : sizeof(conn->method) - 1;
-
-	memcpy(conn->method, method.data, len);
-	conn->method[len] = 0;
 }
 
 /* The head is LEN bytes of the input. */
@@ -107,16 +125,6 @@ static enum sc_ds_step begin(struct sc_ds_conn *conn, size_t len)
 	return SC_DS_GO_ON;
 }
 
-static enum sc_ds_step too_long(struct sc_ds_conn *conn)
-{
-	conn->started_us = sc_mono_us();
-	set_method(conn, sc_span("?", 1));
-	conn->target = sc_span("", 0);
-	conn->close_after = true;
-	sc_ds_conn_refuse(conn, 431, "the request's head is too large");
-	return sc_ds_conn_reply(conn);
-}
-
 /* A line break or two before a request are borne (RFC 9112 2.2). */
 static void skip_breaks(struct sc_ds_conn *conn)
 {
@@ -142,7 +150,9 @@ enum sc_ds_step sc_ds_conn_read_head(struct sc_ds_conn *conn)
 		if (len && len <= HEAD_MAX)
 			return begin(conn, len);
 		if (len || conn->in.len > HEAD_MAX)
-			return too_long(conn);
+			return refuse_unread(conn, 431, "the request's head is too large");
+		if (conn->in.len && !sc_http_begins(conn->in.data[0]))
+			return refuse_unread(conn, 400, "this is no HTTP request");
 		/* the time for a head begins with its first byte */
 		if (conn->in.len && conn->looked == 0)
 			sc_ds_conn_due(conn, sc_mono_us() + shard->http->o.head_ms * 1000);

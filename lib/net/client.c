@@ -365,9 +365,9 @@ void sc_client_link_opened(struct sc_client *c, const struct sc_httphead *head)
 		.number = ++c->number,
 	};
 
-	if (!c->ever_open)
+	if (c->number == 1)
 		warn_about(c, l);
-	c->ever_open = true;
+	c->ever_open |= !c->o.raw; /* else with the first bytes: so far it is only connected */
 	if (c->hooks.opened)
 		c->hooks.opened(c->arg, &opened);
 }

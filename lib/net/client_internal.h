@@ -1,7 +1,7 @@
 /*
  * net/client_internal.h: the parts of the client. client.c decides; client_options.c copies what
  * was asked for; client_link.c is one connection, client_open.c its way until it is open,
- * client_request.c the request and its answer.
+ * client_request.c the request and its answer, client_scheme.c what shows that the scheme is wrong.
  *
  * Owns      as net/client.h; a link belongs to its client, one at a time.
  * Units     us where the names say so, else as net/client.h.
@@ -136,6 +136,15 @@ void sc_link_opened(struct sc_link *l, const struct sc_httphead *head, bool comp
 void sc_link_begin(struct sc_link *l);
 void sc_link_advance(struct sc_link *l); /* as far as it goes without waiting */
 void sc_link_late(struct sc_link *l);    /* its time is over: fail */
+
+/* client_scheme.c: TLS where the URL says none, or the other way round. */
+/* Does this answer, the first that ever came, show that TLS is wanted? Then *err says so, and no
+ * other try helps. */
+bool sc_link_scheme_wrong(struct sc_link *l, struct sc_span answer, struct sc_err *err);
+/* ERR is of a handshake that failed: was the answer no TLS? */
+void sc_link_scheme_refused(struct sc_link *l, const struct sc_tls *tls, struct sc_err *err);
+/* ERR ended the connection: may it be for that? */
+void sc_link_scheme_doubt(const struct sc_link *l, struct sc_err *err);
 
 /* client_request.c */
 int sc_request_build(struct sc_link *l, struct sc_bytes *out, struct sc_err *err);

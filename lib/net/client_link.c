@@ -24,6 +24,7 @@ void sc_link_cause(struct sc_link *l, const struct sc_err *err)
 	l->cause = *err;
 	if (err->code != SC_OK && err->object[0] == '\0' && l->where[0])
 		sc_err_on(&l->cause, "server", l->where);
+	sc_link_scheme_doubt(l, &l->cause);
 }
 
 void sc_link_over(struct sc_link *l)
@@ -288,6 +289,11 @@ static void got_bytes(struct sc_link *l)
 				       l->wall_us };
 	struct sc_err err;
 
+	if (sc_link_scheme_wrong(l, m.payload, &err)) {
+		sc_link_fail(l, &err);
+		return;
+	}
+	l->client->ever_open = true;
 	l->in_at = l->in_len;
 	l->messages++;
 	l->bytes += m.payload.len;

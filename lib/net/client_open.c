@@ -112,6 +112,7 @@ static bool shake(struct sc_link *l, struct sc_tls *tls)
 		return true;
 	if (rc != SC_TLS_READ && rc != SC_TLS_WRITE) {
 		l->final = sc_tls_untrusted(tls);
+		sc_link_scheme_refused(l, tls, &err);
 		sc_link_fail(l, &err);
 	}
 	return false;
@@ -165,6 +166,10 @@ static bool talk(struct sc_link *l)
 	}
 	if (!flush(l) || read_more(l, "the proxy's answer") == 0)
 		return false;
+	if (sc_link_scheme_wrong(l, sc_span(l->in, l->in_len), &err)) {
+		sc_link_fail(l, &err);
+		return false;
+	}
 	rc = sc_proxy_feed(&l->talk, l->in, l->in_len, &used, &err);
 	if (rc == 1 && used < l->in_len)
 		rc = sc_err_set(&err, SC_E_PROTOCOL, "cannot use the proxy",
@@ -188,6 +193,11 @@ static void upgrade(struct sc_link *l)
 	if (!flush(l))
 		return;
 	for (;;) {
+		if (sc_link_scheme_wrong(l, sc_span(l->in + l->in_at, l->in_len - l->in_at),
+					 &err)) {
+			sc_link_fail(l, &err);
+			return;
+		}
 		n = sc_httphead_parse(l->in + l->in_at, l->in_len - l->in_at, SC_CLIENT_HEAD_MAX,
 				      &head, &err);
 		if (n < 0) {

@@ -21,6 +21,11 @@ size_t sc_http_head_end(const char *data, size_t len, size_t from)
 	return end ? (size_t)(end - data) + 4 : 0;
 }
 
+bool sc_http_begins(char first)
+{
+	return (first > ' ' && first <= '~') || first == '\r' || first == '\n';
+}
+
 static bool is_token(unsigned char c)
 {
 	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||

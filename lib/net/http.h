@@ -33,6 +33,11 @@ struct sc_http_head {
 /* Where the head ends (after its blank line), or 0 when it is not there yet. FROM: where the
  * search of an earlier call on the same, shorter text ended (its len), to read each byte once. */
 size_t sc_http_head_end(const char *data, size_t len, size_t from);
+/* Can a request begin with this byte? TLS on a plain port, say, cannot: it would wait for an answer
+ * for as long as we wait for the end of a head. */
+bool sc_http_begins(char first);
+/* To a request in plain text on a port that speaks TLS. */
+#define SC_HTTP_WANTS_TLS "this port speaks TLS: write the URL with https:// or wss://"
 int sc_http_parse(const char *data, size_t len, struct sc_http_head *ret_head);
 /* The first field of that name (any case), or an empty span with NULL data. */
 struct sc_span sc_http_field(const struct sc_http_head *head, const char *name);

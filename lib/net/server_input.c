@@ -80,13 +80,6 @@ static void take_kept(struct sc_conn *c)
 	sc_bytes_done(&kept);
 }
 
-/* TLS on a plain port, say: it would wait for an answer for as long as we wait for the end of a
- * head. */
-static bool no_request(char first)
-{
-	return (first < '!' && first != '\r' && first != '\n') || first > '~';
-}
-
 static void take_head(struct sc_conn *c, char *data, size_t len)
 {
 	size_t room = c->server->options.head_max_bytes - c->in.len, n = len < room ? len : room,
@@ -99,7 +92,7 @@ static void take_head(struct sc_conn *c, char *data, size_t len)
 	}
 	end = sc_http_head_end(c->in.data, c->in.len, c->in_seen);
 	c->in_seen = c->in.len;
-	if (end == 0 && no_request(c->in.data[0])) {
+	if (end == 0 && !sc_http_begins(c->in.data[0])) {
 		sc_server_refuse(c, 400, NULL, "this is no HTTP request\n");
 		return;
 	}
@@ -168,6 +161,22 @@ static void take_tls(struct sc_conn *c)
 	}
 }
 
+/* The first bytes where TLS is spoken. A request in plain text gets an answer in plain text, as its
+ * sender can read no other. */
+static void take_first(struct sc_conn *c, const char *data, size_t len)
+{
+	if (data[0] >= 'A' && data[0] <= 'Z') {
+		c->server->stats.tls_failures++;
+		sc_server_tls_end(c->tls);
+		c->tls = NULL;
+		sc_server_refuse(c, 400, NULL, SC_HTTP_WANTS_TLS "\n");
+	} else if (sc_server_tls_feed(c->tls, data, len) < 0) {
+		sc_conn_kill(c, 1011);
+	} else {
+		take_tls(c);
+	}
+}
+
 void sc_conn_input(struct sc_conn *c)
 {
 	char *scratch = c->server->scratch;
@@ -178,6 +187,7 @@ void sc_conn_input(struct sc_conn *c)
 	for (int i = 0;
 	     i < SC_CONN_READ_TURN && c->can_read && !c->paused && c->state != SC_CONN_DEAD; i++) {
 		ssize_t n = recv(c->fd, scratch, SC_CONN_SCRATCH, MSG_DONTWAIT);
+		bool first;
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -197,6 +207,7 @@ void sc_conn_input(struct sc_conn *c)
 		 * the next (epoll(7)). An end that has come already has no edge any more. */
 		if ((size_t)n < SC_CONN_SCRATCH && !c->ends)
 			c->can_read = false;
+		first = c->bytes_in == 0;
 		c->bytes_in += (uint64_t)n;
 		c->server->stats.bytes_in += (uint64_t)n;
 		if (c->state == SC_CONN_FLUSH || c->state == SC_CONN_LINGER ||
@@ -204,6 +215,8 @@ void sc_conn_input(struct sc_conn *c)
 			continue;
 		if (!c->tls)
 			take_plain(c, scratch, (size_t)n);
+		else if (first)
+			take_first(c, scratch, (size_t)n);
 		else if (sc_server_tls_feed(c->tls, scratch, (size_t)n) < 0)
 			sc_conn_kill(c, 1011);
 		else

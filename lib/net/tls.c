@@ -28,6 +28,7 @@ struct sc_tls {
 	int fd;
 	struct sc_tls *lower;
 	bool insecure, broken, untrusted;
+	enum sc_tls_heard heard;
 	int errnum; /* of the socket below */
 	char name[256];
 };
@@ -47,6 +48,12 @@ static int below_again(BIO *bio, struct sc_tls *t, ssize_t rc, bool reading)
 	return -1;
 }
 
+/* A record begins with its type (RFC 8446, 5.1), and SSL 2 with a byte above 127. */
+static enum sc_tls_heard judge_first(unsigned char byte)
+{
+	return byte >= 0x80 || (byte >= 20 && byte <= 24) ? SC_TLS_SPOKEN : SC_TLS_FOREIGN;
+}
+
 static int below_read(BIO *bio, char *data, int size)
 {
 	struct sc_tls *t = BIO_get_data(bio);
@@ -57,6 +64,8 @@ static int below_read(BIO *bio, char *data, int size)
 		n = sc_tls_read(t->lower, data, (size_t)size, NULL);
 	else
 		n = recv(t->fd, data, (size_t)size, 0);
+	if (n > 0 && t->heard == SC_TLS_NOTHING)
+		t->heard = judge_first((unsigned char)data[0]);
 	return n >= 0 ? (int)n : below_again(bio, t, n, true);
 }
 
@@ -398,6 +407,10 @@ static int stopped(struct sc_tls *t, int rc, const char *tried, struct sc_err *e
 	t->broken = true;
 	if (why == SSL_ERROR_ZERO_RETURN)
 		return 0;
+	if (t->heard == SC_TLS_FOREIGN) {
+		ERR_clear_error();
+		return sc_err_set(err, SC_E_UNAVAILABLE, tried, "it speaks no TLS");
+	}
 	e = ERR_peek_last_error();
 	if (why == SSL_ERROR_SYSCALL ||
 	    (why == SSL_ERROR_SSL && ERR_GET_REASON(e) == SSL_R_UNEXPECTED_EOF_WHILE_READING)) {
@@ -426,9 +439,9 @@ int sc_tls_handshake(struct sc_tls *t, struct sc_err *err)
 	rc = SSL_do_handshake(t->ssl);
 	if (rc == 1)
 		return 0;
-	rc = stopped(t, rc, "cannot set up TLS", err);
+	rc = stopped(t, rc, "cannot set up TLS with", err);
 	if (rc == 0)
-		return sc_err_set(err, SC_E_UNAVAILABLE, "cannot set up TLS",
+		return sc_err_set(err, SC_E_UNAVAILABLE, "cannot set up TLS with",
 				  "the peer ended the connection");
 	return rc;
 }
@@ -460,6 +473,11 @@ ssize_t sc_tls_write(struct sc_tls *t, const void *data, size_t len, struct sc_e
 bool sc_tls_untrusted(const struct sc_tls *t)
 {
 	return t->untrusted;
+}
+
+enum sc_tls_heard sc_tls_heard(const struct sc_tls *t)
+{
+	return t->heard;
 }
 
 void sc_tls_end(struct sc_tls *t)

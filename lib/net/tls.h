@@ -55,6 +55,13 @@ ssize_t sc_tls_read(struct sc_tls *tls, void *ret_data, size_t size, struct sc_e
 ssize_t sc_tls_write(struct sc_tls *tls, const void *data, size_t len, struct sc_err *err);
 /* After a failed handshake: was it for the certificate? */
 bool sc_tls_untrusted(const struct sc_tls *tls);
+/* What came from the peer so far, by its first byte. */
+enum sc_tls_heard {
+	SC_TLS_NOTHING,
+	SC_TLS_SPOKEN,
+	SC_TLS_FOREIGN, /* it speaks another protocol, as HTTP: the handshake fails */
+};
+enum sc_tls_heard sc_tls_heard(const struct sc_tls *tls);
 /* Why OpenSSL's last call in this thread failed, in words, the system's where it was the system;
  * the errors are cleared. */
 const char *sc_tls_reason(void);

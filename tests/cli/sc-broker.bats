@@ -195,12 +195,11 @@ subscribed() {
 }
 
 @test "TLS, under both names of the options; a unix socket" {
-	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
-		-addext "subjectAltName=DNS:localhost,IP:127.0.0.1" -keyout key -out cert 2>/dev/null
-	broker --cert cert --key key --listen unix:sock
-	[[ $(curl -s -m 10 --cacert cert "https://localhost:$port/healthz") == '{"status":"ok"}' ]]
-	broker --tls-cert cert --tls-key key
-	[[ $(curl -s -m 10 --cacert cert "https://localhost:$port/healthz") == '{"status":"ok"}' ]]
+	self_signed cert
+	broker --cert cert.pem --key cert.key --listen unix:sock
+	[[ $(curl -s -m 10 --cacert cert.pem "https://localhost:$port/healthz") == '{"status":"ok"}' ]]
+	broker --tls-cert cert.pem --tls-key cert.key
+	[[ $(curl -s -m 10 --cacert cert.pem "https://localhost:$port/healthz") == '{"status":"ok"}' ]]
 	broker --listen unix:sock
 	[[ $(curl -s -m 10 --unix-socket sock http://x/healthz) == '{"status":"ok"}' ]]
 	stop broker

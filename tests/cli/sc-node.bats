@@ -707,11 +707,10 @@ usage() { # WORDS ARGUMENT...
 
 @test "TLS, tokens and roots against the broker" {
 	needs sc-broker
-	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
-		-addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout key.pem -out cert.pem 2>/dev/null
+	self_signed cert
 	echo secret >tokens
 	echo wrong >other
-	ready broker sc-broker --listen 127.0.0.1:0 --no-state --token-file tokens --tls-cert cert.pem --tls-key key.pem --root /msg
+	ready broker sc-broker --listen 127.0.0.1:0 --no-state --token-file tokens --tls-cert cert.pem --tls-key cert.key --root /msg
 	url=wss://localhost:$port
 	run -0 sc-node pub c s 1 --url "$url/msg" --token-file tokens --ca cert.pem
 	SC_TOKEN=secret run -0 sc-node pub c s 1 --url "$url/msg/" --ca cert.pem

@@ -30,11 +30,6 @@ get() {
 	code=${lines[-1]}
 }
 
-certificate() { # NAME
-	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=$1" \
-		-addext "subjectAltName=DNS:localhost,IP:127.0.0.1" -keyout "$1.key" -out "$1.pem" 2>/dev/null
-}
-
 @test "--help and --version" {
 	run -0 --separate-stderr sc-serve --help
 	[[ $output == 'Usage: sc-serve [OPTION]... [NAME=]LOG...'* && -z $stderr ]]
@@ -326,8 +321,8 @@ P
 
 @test "TLS: a certificate that is checked, read again on SIGHUP, and of clients" {
 	command -v openssl >/dev/null || skip "no openssl"
-	certificate one
-	certificate two
+	self_signed one
+	self_signed two
 	cp one.pem cert.pem
 	cp one.key key.pem
 	serve server --cert cert.pem --key key.pem rows

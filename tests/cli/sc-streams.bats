@@ -52,11 +52,6 @@ usage() { # STATUS WORDS ARGUMENT...
 	[[ $stderr == "sc-streams: $2" ]]
 }
 
-certificate() { # NAME
-	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=$1" \
-		-addext "subjectAltName=DNS:localhost,IP:127.0.0.1" -keyout "$1.key" -out "$1.pem" 2>/dev/null
-}
-
 @test "--help, of the whole and of a verb; --version" {
 	run -0 --separate-stderr sc-streams --help
 	[[ $output == 'Usage: sc-streams [OPTION]... DIR'* && $output == *'Verbs:'* && $output == *'--long-poll'* && -z $stderr ]]
@@ -278,8 +273,8 @@ metric() {
 }
 
 @test "TLS: spoken, with client certificates if asked for; SIGHUP reads the files again" {
-	certificate one
-	certificate two
+	self_signed one
+	self_signed two
 	cp one.pem cert.pem
 	cp one.key key.pem
 	streams server --cert cert.pem --key key.pem

@@ -276,6 +276,12 @@ has() {
 	grep -qF -- "$2" "$1"
 }
 
+# self_signed NAME: NAME.pem, a certificate for this machine that is its own authority, and NAME.key.
+self_signed() {
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=$1" \
+		-addext "subjectAltName=DNS:localhost,IP:127.0.0.1" -keyout "$1.key" -out "$1.pem" 2>/dev/null
+}
+
 # free_port: print a port that nobody listens on, for peers that are to be missing.
 free_port() {
 	python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'

@@ -174,13 +174,37 @@ TEST(a_stalled_tls_reader_holds_little_and_gets_all_later)
 	tear_down();
 }
 
-TEST(plain_text_and_broken_tls_are_dropped)
+/* As many bytes of a request as came; the answer in plain text, since its sender reads no other. */
+static void plain_text(const char *request)
+{
+	const char *answer;
+
+	peer_init(&peer, peer_dial());
+	peer_puts(&peer, request);
+	answer = peer_all(&peer);
+	CHECK(strstr(answer, "HTTP/1.1 400 Bad Request\r\n"));
+	CHECK(strstr(answer,
+		     "\r\n\r\nthis port speaks TLS: write the URL with https:// or wss://\n"));
+	peer_close(&peer);
+}
+
+TEST(a_request_in_plain_text_is_told_what_to_write)
+{
+	set_up();
+	app_start();
+	plain_text("GET / HTTP/1.1\r\nHost: t\r\n\r\n");
+	plain_text("POST");
+	WAIT_FOR(app_stats().tls_failures == 2 && app_stats().bad_requests == 2);
+	tear_down();
+}
+
+TEST(broken_tls_is_dropped)
 {
 	set_up();
 	app.options.handshake_ms = 200;
 	app_start();
 	peer_init(&peer, peer_dial());
-	peer_puts(&peer, "GET / HTTP/1.1\r\nHost: t\r\n\r\n");
+	peer_put(&peer, "\x16\x03\x01\0\4\0\0\0\0", 9); /* not where a client begins */
 	CHECK(!strstr(peer_all(&peer), "HTTP/1.1"));
 	peer_close(&peer);
 	WAIT_FOR(app_stats().tls_failures == 1);

@@ -24,7 +24,7 @@ struct watcher {
 	size_t len;
 	bool late;
 	/* of the last one told */
-	char opened_sub[100], reason[400], close_reason[130], where[300], warning[300];
+	char opened_sub[100], reason[400], advice[240], close_reason[130], where[300], warning[300];
 	bool compressed, clean;
 	int64_t wait_ms, lasted_ms, took_ms;
 	uint64_t messages, count;
@@ -97,6 +97,7 @@ static inline enum sc_client_next watcher_ended(void *arg, const struct sc_clien
 	snprintf(w->where, sizeof(w->where), "%s", e->where);
 	snprintf(w->close_reason, sizeof(w->close_reason), "%.*s", (int)e->close_reason.len, e->close_reason.data);
 	snprintf(w->reason, sizeof(w->reason), "%s", e->err->reason);
+	snprintf(w->advice, sizeof(w->advice), "%s", e->err->next);
 	if (e->was_open)
 		snprintf(word, sizeof(word), "lost:%u", e->close_code);
 	else
