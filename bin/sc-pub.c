@@ -6,8 +6,8 @@
 #include "base/program.h"
 #include "base/say.h"
 #include "client/dspub.h"
-#include "client/dssub.h"
 #include "client/outbox.h"
+#include "client/protocol.h"
 #include "client/publication.h"
 #include "net/opts.h"
 #include "wire/target.h"
@@ -20,7 +20,7 @@ struct opts {
 	bool has_epoch, ask, again, pairs, bare, numbered, wrap, close;
 	int64_t window, batch;
 	bool has_batch;
-	int seq;
+	int seq, protocol;
 	int events;
 };
 
@@ -102,7 +102,7 @@ static const struct sc_opt options[] = {
 	  .kind = SC_OPT_FLAG,
 	  .into = INTO(common.quiet),
 	  .help = "print no lines, and say only errors" },
-	SC_OPT_GROUP("Durable Streams servers (http://HOST:PORT/v1/stream/NAME)"),
+	SC_OPT_GROUP("Durable Streams servers"),
 	{ .name = "create",
 	  .kind = SC_OPT_TEXT,
 	  .arg = "TYPE",
@@ -128,6 +128,7 @@ static const struct sc_opt options[] = {
 		  "takes no line twice and none out of order from any number of writers; a line "
 		  "that it has, or is past, ends this one or is skipped" },
 	SC_OPT_GROUP("The connection"),
+	SC_PROTOCOL_OPTION(INTO(protocol)),
 	SC_NET_OPTIONS(struct opts, net),
 	{ .name = NULL },
 };
@@ -202,18 +203,18 @@ static bool clean(const char *text)
 	return true;
 }
 
-static int check_ds(const struct opts *o, bool ds, struct sc_err *err)
+/* An option that was given and that only Durable Streams servers know. */
+static const char *durable_option(const struct opts *o)
 {
-	if (!ds && (o->create || o->close || o->state || o->seq))
-		return clash(err,
-			     o->create  ? "cannot use --create"
-			     : o->close ? "cannot use --close"
-			     : o->state ? "cannot use --state"
-					: "cannot use --stream-seq",
-			     "it is for Durable Streams servers",
-			     "leave it out, or give a URL such as http://HOST:PORT/v1/stream/NAME");
-	if (!ds)
-		return 0;
+	return o->create  ? "--create"
+	       : o->close ? "--close"
+	       : o->state ? "--state"
+	       : o->seq   ? "--stream-seq"
+			  : NULL;
+}
+
+static int check_ds(const struct opts *o, struct sc_err *err)
+{
 	if (o->state && !o->producer)
 		return clash(err, "cannot use --state", "it is about a producer",
 			     "name one with --producer");
@@ -280,13 +281,14 @@ static int run(const void *given, char *const *operands, struct sc_err *err)
 		.out_fd = o->common.quiet || o->ask ? -1 : STDOUT_FILENO,
 		.events = { .fd = o->events, .say = sc_say_fields },
 	};
-	bool ds = sc_dssub_is_url(operands[0]);
+	bool ds = false;
 	int rc = check(o, err);
 
 	if (rc == 0)
-		rc = sc_dssub_check_url(operands[0], err);
-	if (rc == 0)
-		rc = check_ds(o, ds, err);
+		rc = sc_protocol_choose(operands[0], (enum sc_protocol)o->protocol,
+					durable_option(o), &ds, err);
+	if (rc == 0 && ds)
+		rc = check_ds(o, err);
 	if (rc < 0)
 		return rc;
 	if (ds)

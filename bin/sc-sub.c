@@ -4,6 +4,7 @@
 #include "base/program.h"
 #include "base/say.h"
 #include "client/dssub.h"
+#include "client/protocol.h"
 #include "client/subscription.h"
 #include "net/opts.h"
 
@@ -17,7 +18,7 @@ struct opts {
 	bool payload, until_end, contiguous, catch_up;
 	int64_t exec_rows, count, idle_ms, rounds;
 	int ack_fd, events;
-	int live;
+	int live, protocol;
 	const char *at;
 };
 
@@ -148,6 +149,7 @@ static const struct sc_opt options[] = {
 	  .special = "none",
 	  .help = "stop when no row came for this long" },
 	SC_OPT_GROUP("The connection"),
+	SC_PROTOCOL_OPTION(offsetof(struct opts, protocol)),
 	{ .name = "live",
 	  .kind = SC_OPT_CHOICE,
 	  .into = offsetof(struct opts, live),
@@ -262,20 +264,16 @@ static int run(const void *given, char *const *operands, struct sc_err *err)
 	const struct sc_store_settings store = { .ca_file = o->archive_ca };
 	struct sc_subscription_options s;
 	struct sc_subscription_result result = { 0 };
+	bool durable = false;
 	int rc = check(o, err);
 
 	if (rc == 0)
-		rc = sc_dssub_check_url(operands[0], err);
+		rc = sc_protocol_choose(operands[0], (enum sc_protocol)o->protocol,
+					o->at ? "--at" : NULL, &durable, err);
 	if (rc < 0)
 		return rc;
 	fill(o, operands[0], &store, &s);
-	if (sc_dssub_is_url(operands[0]))
-		rc = run_ds(o, &s, &result, err);
-	else if (o->at)
-		rc = clash(err, "cannot use --at", "it is for Durable Streams servers",
-			   "use --offset or --after");
-	else
-		rc = sc_subscription_run(&s, &result, err);
+	rc = durable ? run_ds(o, &s, &result, err) : sc_subscription_run(&s, &result, err);
 	sc_say(SC_INFO, "%llu rows, %llu lines, last offset %llu, next %llu",
 	       (unsigned long long)result.rows, (unsigned long long)result.lines,
 	       (unsigned long long)result.last, (unsigned long long)result.resume);

@@ -400,8 +400,7 @@ static void on_opened(void *arg, const struct sc_client_opened *opened)
 {
 	struct sc_dspub *p = arg;
 
-	snprintf(p->place, sizeof(p->place), "%s%.*s", opened->where,
-		 (int)strcspn(p->target.data, "?"), p->target.data);
+	snprintf(p->place, sizeof(p->place), "%s", opened->place);
 	if (!p->reconnects)
 		sc_events_connected(p->events, opened);
 	p->reconnects = false;

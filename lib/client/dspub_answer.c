@@ -96,15 +96,19 @@ static int other_type(const struct sc_dspub *p, struct sc_span type, struct sc_e
 
 static int looked(struct sc_dspub *p, struct sc_err *err)
 {
-	struct sc_span type;
+	struct sc_span type, end;
 	bool json;
 	int rc;
 
 	if (told_closed(p))
 		return closed_err(err);
-	if (!sc_httphead_find(&p->answer.head, "Content-Type", 0, &type) || !type.len)
-		return sc_err_set(err, SC_E_PROTOCOL, tried,
-				  "the server does not say what the stream holds");
+	if (!sc_httphead_find(&p->answer.head, "Content-Type", 0, &type) || !type.len ||
+	    !sc_httphead_find(&p->answer.head, "Stream-Next-Offset", 0, &end)) {
+		sc_err_set(err, SC_E_PROTOCOL, tried,
+			   "the server does not say what the stream holds and where it ends");
+		return sc_err_next(err, "is this a Durable Streams server? to one of sc-serve say "
+					"--protocol streamcast");
+	}
 	if (p->seq_refused)
 		return sc_span_is(type, sc_bytes_str(&p->type)) ? behind(p, err)
 								: other_type(p, type, err);

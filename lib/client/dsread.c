@@ -16,6 +16,8 @@
 #define MESSAGE_OVERHEAD 4 /* what a message counts besides its bytes */
 
 static const char tried[] = "cannot read";
+static const char doubt[] =
+	"is this a Durable Streams server? to one of sc-serve say --protocol streamcast";
 
 struct sc_dsread {
 	struct sc_bytes target; /* with '?' or '&' behind it */
@@ -173,11 +175,21 @@ int sc_ds_status_err(const struct sc_httphead *head, const char *what, struct sc
 	return code;
 }
 
-static int read_refused(const struct sc_httphead *head, struct sc_err *err)
+/* Offsets that each server takes. */
+static bool is_common(const char *offset)
+{
+	return !strcmp(offset, "-1") || !strcmp(offset, "now");
+}
+
+static int read_refused(const struct sc_dsread *r, const struct sc_httphead *head,
+			struct sc_err *err)
 {
 	int rc = sc_ds_status_err(head, tried, err);
 
-	if (head->status == 400) {
+	if (head->status == 400 && is_common(r->offset)) {
+		err->code = rc = SC_E_PROTOCOL;
+		sc_err_next(err, "%s", doubt);
+	} else if (head->status == 400) {
 		sc_err_field_str(err, "why", "offset");
 		sc_err_next(err, "is the offset one of this stream? begin with --offset earliest");
 	} else if (head->status == 410) {
@@ -202,7 +214,7 @@ static bool is_type(struct sc_span type, const char *want)
 static int broken(struct sc_err *err, const char *reason)
 {
 	sc_err_set(err, SC_E_PROTOCOL, tried, "%s", reason);
-	return sc_err_next(err, "is this a Durable Streams server?");
+	return sc_err_next(err, "%s", doubt);
 }
 
 static int set_next(struct sc_dsread *r, struct sc_span offset, struct sc_err *err)
@@ -234,8 +246,7 @@ static void set_cursor(struct sc_dsread *r, struct sc_span cursor)
 /* Offsets rise, byte for byte. */
 static bool goes_back(const struct sc_dsread *r)
 {
-	return strcmp(r->offset, "-1") != 0 && strcmp(r->offset, "now") != 0 &&
-	       strcmp(r->next, r->offset) < 0;
+	return !is_common(r->offset) && strcmp(r->next, r->offset) < 0;
 }
 
 /* The answer's messages were taken: this is where the next one begins. */
@@ -263,7 +274,7 @@ int sc_dsread_head(struct sc_dsread *r, const struct sc_httphead *head,
 	int rc;
 
 	if (head->status != 200 && head->status != 204)
-		return read_refused(head, err);
+		return read_refused(r, head, err);
 	sc_httphead_find(head, "Content-Type", 0, &type);
 	if (head->status == 200 && r->tail && r->live == SC_DS_SSE) {
 		if (!is_type(type, "text/event-stream"))

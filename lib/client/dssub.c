@@ -10,29 +10,6 @@
 #define PAGE_ROOM (4u << 20) /* of a page, besides one message */
 #define FAULTS_MAX 3
 
-static const char prefix[] = "/v1/stream/";
-
-bool sc_dssub_is_url(const char *url)
-{
-	const char *host = !strncmp(url, "http://", 7)    ? url + 7
-			   : !strncmp(url, "https://", 8) ? url + 8
-							  : NULL;
-	const char *path = host ? strpbrk(host, "/?#") : NULL;
-
-	return path && !strncmp(path, prefix, sizeof(prefix) - 1);
-}
-
-int sc_dssub_check_url(const char *url, struct sc_err *err)
-{
-	const char *path = strchr(url, '/');
-
-	if (!path || strncmp(path, prefix, sizeof(prefix) - 1) != 0 || strstr(url, "://"))
-		return 0;
-	sc_err_set(err, SC_E_USAGE, "cannot use the URL",
-		   "it does not begin with http:// or https://");
-	return sc_err_next(err, "write it as http://%.200s", url);
-}
-
 static void note_error(struct sc_dssub *s, const struct sc_err *err)
 {
 	if (s->rc < 0)
@@ -96,10 +73,8 @@ static void on_idle(void *arg)
 static void on_opened(void *arg, const struct sc_client_opened *opened)
 {
 	struct sc_dssub *s = arg;
-	size_t len = strcspn(strchr(s->o->connection.url + 8, '/'), "?#");
 
-	snprintf(s->place, sizeof(s->place), "%s%.*s", opened->where, (int)len,
-		 strchr(s->o->connection.url + 8, '/'));
+	snprintf(s->place, sizeof(s->place), "%s", opened->place);
 	if (!s->asked_reconnect)
 		sc_events_connected(s->events, opened);
 	s->asked_reconnect = false;

@@ -21,11 +21,6 @@ struct sc_dssub_options {
 	enum sc_ds_live live;
 };
 
-/* Is this the URL of such a stream? http:// or https://, and a path that begins with
- * /v1/stream/. */
-bool sc_dssub_is_url(const char *url);
-/* SC_E_USAGE: it would be one, had it a scheme, as curl needs none. */
-int sc_dssub_check_url(const char *url, struct sc_err *err);
 int sc_dssub_run(const struct sc_dssub_options *options, struct sc_subscription_result *ret_result,
 		 struct sc_err *err);
 

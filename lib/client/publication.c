@@ -7,6 +7,7 @@
 #include "client/ending.h"
 #include "client/input.h"
 #include "client/outbox.h"
+#include "client/protocol.h"
 #include "client/sink.h"
 #include "net/loop.h"
 #include "wire/greeting.h"
@@ -432,15 +433,9 @@ static void on_drained(void *arg)
 static void on_opened(void *arg, const struct sc_client_opened *opened)
 {
 	struct publication *p = arg;
-	const char *target = p->o->connection.url;
-	const char *scheme = strstr(target, "://");
 
-	target = scheme ? strpbrk(scheme + 3, "/?#") : NULL;
-	if (!target || *target != '/')
-		target = "/";
 	p->greeted = false;
-	snprintf(p->place, sizeof(p->place), "%s%.*s", opened->where, (int)strcspn(target, "?#"),
-		 target);
+	snprintf(p->place, sizeof(p->place), "%s", opened->place);
 	if (!p->asked)
 		sc_events_connected(p->events, opened);
 	p->asked = false;
@@ -453,6 +448,10 @@ static int judge(struct publication *p, const struct sc_client_ended *ended, str
 	uint64_t first, last;
 	int rc;
 
+	if (!ended->was_open) {
+		*err = *ended->err;
+		return sc_protocol_other(ended->headers, err) ? err->code : 0;
+	}
 	sc_refusal_parse(ended->close_code, ended->close_reason, &refusal);
 	if (refusal.kind != SC_REFUSAL_NONE) {
 		rc = sc_refusal_err(&refusal, tried, err);
@@ -491,7 +490,7 @@ static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *end
 	p->greeted = false;
 	sc_timer_stop(p->later_timer);
 	sc_err_clear(&err);
-	if (!p->closing && !p->asked && ended->was_open && judge(p, ended, &err) < 0) {
+	if (!p->closing && !p->asked && judge(p, ended, &err) < 0) {
 		note_error(p, &err);
 		p->closing = true;
 		sc_ending_begin(p->ending);

@@ -10,6 +10,7 @@
 #include "client/catchup.h"
 #include "client/cursor.h"
 #include "client/ending.h"
+#include "client/protocol.h"
 #include "client/rows.h"
 #include "net/loop.h"
 #include "net/url.h"
@@ -169,17 +170,6 @@ static bool rows_paused(const struct subscription *s)
 					     : sc_client_paused(s->client);
 }
 
-/* The server and the stream, without a query, which may hold what is secret. */
-static void note_place(struct subscription *s, const char *where)
-{
-	const char *target = s->target.len ? s->target.data : "";
-	const char *query = memchr(target, '?', s->target.len);
-	size_t len = query ? (size_t)(query - target) : s->target.len;
-
-	snprintf(s->place, sizeof(s->place), "%s%s%.*s", where,
-		 strncmp(where, "unix:", 5) == 0 ? ":" : "", (int)len, target);
-}
-
 /* The session knows no server: say which one it was. */
 static void at_place(const struct subscription *s, struct sc_err *err)
 {
@@ -191,7 +181,7 @@ static void on_opened(void *arg, const struct sc_client_opened *opened)
 {
 	struct subscription *s = arg;
 
-	note_place(s, opened->where);
+	snprintf(s->place, sizeof(s->place), "%s", opened->place);
 	sc_session_connected(s->session);
 	sc_events_connected(s->events, opened);
 }
@@ -366,10 +356,14 @@ static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *end
 	struct subscription *s = arg;
 	enum sc_client_next next = SC_CLIENT_STANDARD;
 	struct sc_client_ended told = *ended;
+	struct sc_err refused;
 
 	sc_timer_stop(s->end_timer);
 	if (!ending(s) && ended->was_open && stuck(s, ended->err))
 		give_up(s, ended->err);
+	refused = *ended->err;
+	if (!ending(s) && !ended->was_open && sc_protocol_other(ended->headers, &refused))
+		give_up(s, &refused);
 	if (!ending(s))
 		next = judge(s, ended);
 	if (ending(s) || next != SC_CLIENT_STANDARD)

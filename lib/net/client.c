@@ -213,6 +213,7 @@ static void fill_ended(const struct sc_client *c, const struct sc_link *l, int64
 		.was_open = l->opened_us != 0,
 		.err = &l->cause,
 		.status = l->status,
+		.headers = l->refusal_fields,
 		.close_code = l->opened_us == 0 ? 0
 			      : l->close_got    ? l->close_code
 						: 1006,
@@ -350,12 +351,24 @@ static void warn_about(struct sc_client *c, const struct sc_link *l)
 				  "can read it");
 }
 
+/* The path stands in front of a " through proxy ...". */
+static void put_place(const struct sc_link *l, char *ret_text, size_t size)
+{
+	const char *proxy = strstr(l->where, " through ");
+	size_t len = proxy ? (size_t)(proxy - l->where) : strlen(l->where);
+
+	snprintf(ret_text, size, "%.*s%s%.*s%s", (int)len, l->where, l->url.socket ? ":" : "",
+		 (int)strcspn(l->url.target, "?"), l->url.target, proxy ? proxy : "");
+}
+
 void sc_client_link_opened(struct sc_client *c, const struct sc_httphead *head)
 {
 	struct sc_link *l = c->link;
 	int64_t now = l->opened_us;
+	char place[SC_CLIENT_WHERE];
 	struct sc_client_opened opened = {
 		.where = l->where,
+		.place = place,
 		.address = l->address,
 		.subprotocol = l->subprotocol,
 		.compressed = l->compressed,
@@ -365,6 +378,7 @@ void sc_client_link_opened(struct sc_client *c, const struct sc_httphead *head)
 		.number = ++c->number,
 	};
 
+	put_place(l, place, sizeof(place));
 	if (c->number == 1)
 		warn_about(c, l);
 	c->ever_open |= !c->o.raw; /* else with the first bytes: so far it is only connected */

@@ -79,6 +79,7 @@ struct sc_client_message {
 
 struct sc_client_opened {
 	const char *where;       /* "host:port" or "unix:/path", with " through proxy host:port" */
+	const char *place;       /* with the path, for messages: "host:port/trades"; no query, which may be secret */
 	const char *address;     /* what was connected to in the end: "127.0.0.1:8765" */
 	const char *subprotocol; /* "" when none was chosen */
 	bool compressed;
@@ -92,6 +93,7 @@ struct sc_client_ended {
 	bool was_open;
 	const struct sc_err *err;    /* why: one line, with the place; code 0 when we closed and the peer agreed */
 	int status;                  /* HTTP status of a refusal, or 0 */
+	struct sc_span headers;      /* the refusal's header lines, as they came */
 	uint16_t close_code;         /* the peer's: 1005 no code, 1006 no close frame; 0 when it was not open */
 	struct sc_span close_reason; /* the peer's */
 	bool clean;                  /* both sent a close frame */

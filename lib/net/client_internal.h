@@ -69,6 +69,7 @@ struct sc_link {
 	bool caused;
 	struct sc_err cause;
 	int status;
+	struct sc_span refusal_fields; /* in the client's `in` */
 	int64_t retry_after_ms;
 	uint16_t close_code;
 	char close_reason[124];

@@ -314,6 +314,7 @@ static int refused(struct sc_link *l, const struct sc_httphead *head, struct sc_
 		    body_words(body, words, sizeof(words)) > 0;
 
 	l->status = head->status;
+	l->refusal_fields = head->fields;
 	l->retry_after_ms = sc_httphead_retry_ms(head, sc_wall_us());
 	sc_err_set(err, code, "cannot open a WebSocket at", "the server answered %d%s%.*s%s%s%s",
 		   head->status, head->reason.len ? " " : "",

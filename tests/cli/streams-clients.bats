@@ -91,6 +91,76 @@ waits() {
 	[[ $(cat c3) == 0000000000000000_0000000000000011 ]]
 }
 
+# chain URL OPTION...: a stream at URL is made, written, read, and waited for.
+chain() {
+	run -0 pub "${@:2}" --create application/json "$1" <<<$'1\n"x"'
+	[[ $output == $'[5,1]\n[12,"x"]' ]]
+	run -0 pub -P p --state "st.${1##*/}" --numbered "${@:2}" "$1" <<<2
+	[[ $output == '[17,2]' ]]
+	run -0 sub --offset earliest --until-end "${@:2}" "$1"
+	[[ $output == $'[5,1]\n[12,"x"]\n[17,2]' ]]
+	run -0 sub --at 0000000000000000_0000000000000005 --until-end "${@:2}" "$1"
+	[[ $output == $'[12,"x"]\n[17,2]' ]]
+	start sub sc-sub --cursor "c.${1##*/}" --after 17 --count 1 "${@:2}" "$1"
+	wait_for metric 'sc_streams_live_reads{mode="long-poll"} 1'
+	pub -q "${@:2}" "$1" <<<3
+	await sub
+	[[ $ended -eq 0 && $(cat sub.out) == '[22,3]' ]]
+	run -66 --separate-stderr sub "${@:2}" "${1}-none"
+	[[ $stderr == *"stream '"*"/${1##*/}-none'"* ]]
+}
+
+@test "streams elsewhere than under /v1/stream/, and on a unix socket" {
+	ready server sc-streams --listen 127.0.0.1:0 --listen unix:sock --prefix /feeds/ data
+	url=http://127.0.0.1:$port/feeds
+	chain "$url/a" --protocol durable
+	chain "ws://127.0.0.1:$port/feeds/b" --protocol durable
+	chain "ws+unix:$PWD/sock:/feeds/c" --protocol durable
+	SC_PUB_OPTIONS='--protocol durable' SC_SUB_OPTIONS='--protocol durable' chain "$url/d"
+	# an option that only such a server knows says it too
+	run -0 pub --create application/json "$url/e" <<<1
+	[[ $output == '[5,1]' ]]
+	run -0 sub --at -1 --until-end "$url/e"
+	[[ $output == '[5,1]' ]]
+	# behind a proxy that puts its own path in front
+	ready server sc-streams --listen 127.0.0.1:0 --prefix /app/v1/stream/ data2
+	chain "http://127.0.0.1:$port/app/v1/stream/f"
+}
+
+@test "the other protocol: what to say is said" {
+	needs sc-serve sc-log
+	ready server sc-streams --listen 127.0.0.1:0 --prefix /feeds/ data
+	url=http://127.0.0.1:$port/feeds
+	run -0 pub -q --create application/json "$url/s" <<<1
+	for client in sc-sub sc-pub; do
+		run -76 --separate-stderr timeout 60 "$client" "$url/s" </dev/null
+		[[ -z $output ]]
+		[[ $stderr == "$client: cannot open a WebSocket at server '127.0.0.1:$port': the server answered 200 OK ('[1]'); it is a Durable Streams server: say --protocol durable" ]]
+	done
+	run -76 --separate-stderr sub --retry-refused "$url/s"
+	run -76 --separate-stderr sub --protocol streamcast "$url/s"
+	run -64 --separate-stderr pub --protocol streamcast --create application/json "$url/s"
+	[[ $stderr == 'sc-pub: cannot use --create: it is for Durable Streams servers; leave it out, or say --protocol durable' ]]
+	run -64 --separate-stderr sub --at -1 "ws://127.0.0.1:$port/feeds/s"
+	[[ $stderr == 'sc-sub: cannot use --at: it is for Durable Streams servers; leave it out, or give the URL of one, as http://HOST:PORT/NAME' ]]
+	run -64 --separate-stderr sub --protocol durable "127.0.0.1:$port/feeds/s"
+	[[ $stderr == *"; write it as http://127.0.0.1:$port/feeds/s" ]]
+	run -64 --separate-stderr sub --protocol other "$url/s"
+	# and the other way round
+	sc-log create v1
+	echo '{"a":1}' | sc-log append -q v1
+	serve server --publish v1
+	url=http://127.0.0.1:$port
+	run -76 --separate-stderr sub --protocol durable "$url/v1"
+	[[ $stderr == *'; is this a Durable Streams server? to one of sc-serve say --protocol streamcast' ]]
+	run -76 --separate-stderr sub --protocol durable --offset earliest "$url/v1"
+	[[ $stderr == *'--protocol streamcast' ]]
+	run -76 --separate-stderr pub --protocol durable "$url/v1" <<<'{"a":2}'
+	[[ -z $output && $stderr == *'--protocol streamcast' ]]
+	run -0 sub --protocol streamcast --offset earliest --until-end "$url/v1"
+	[[ $output == '[1,{"a":1}]' ]]
+}
+
 @test "statuses" {
 	abc
 	run -66 --separate-stderr sub "$url/none"
@@ -295,7 +365,7 @@ differ() {
 
 @test "--stream-seq: options, numbers, what is refused and what is skipped" {
 	run -64 --separate-stderr pub --stream-seq end ws://127.0.0.1:1/s
-	[[ $stderr == "sc-pub: cannot use --stream-seq: it is for Durable Streams servers; leave it out, or give a URL such as http://HOST:PORT/v1/stream/NAME" ]]
+	[[ $stderr == "sc-pub: cannot use --stream-seq: it is for Durable Streams servers; leave it out, or give the URL of one, as http://HOST:PORT/NAME" ]]
 	run -64 --separate-stderr pub --stream-seq end --bare "$url/s"
 	[[ $stderr == "sc-pub: cannot use --stream-seq: with --bare rows have no numbers to send; use --pairs or --numbered" ]]
 	run -64 --separate-stderr pub --stream-seq skip --at-least-once "$url/s"
@@ -324,10 +394,11 @@ differ() {
 	run -0 pub --stream-seq skip --numbered "$url/f" <file
 	[[ ${#lines[@]} -eq 5 && ${lines[0]} == *',5]' ]]
 	# a group says its last row's, so that what is partly there is taken whole
-	run -0 pub -q --stream-seq skip --numbered --batch 100 "$url/f" < <(cat file; echo 10)
+	seq 1 10 >longer # a file: of a pipe it might read the lines in two goes, as two groups
+	run -0 pub -q --stream-seq skip --numbered --batch 100 "$url/f" <longer
 	run -0 pub -q --stream-seq skip --numbered --batch 100 "$url/f" <file
 	run -0 sub --offset earliest --until-end --payload "$url/f"
-	[[ $output == "$(cat file file; echo 10)" ]]
+	[[ $output == "$(cat file longer)" ]]
 	# with a producer: both are checked
 	run -0 pub -q --create application/json -P p --stream-seq end --state st "$url/p" <<<$'[5,50]\n[9,90]'
 	run -79 --separate-stderr pub -P q --stream-seq end "$url/p" <<<'[9,90]'

@@ -91,6 +91,34 @@ both() {
 	[[ $stderr == *'409'* ]]
 }
 
+@test "streams elsewhere than under /v1/stream/, which that server has anywhere" {
+	local base client
+
+	theirs
+	base=http://127.0.0.1:$port
+	run -0 pub --create application/json "$base/feeds/a" <<<$'1\n"x"'
+	[[ ${#lines[@]} -eq 2 && ${lines[1]} == *',"x"]' ]]
+	run -0 pub --protocol durable -q "$base/feeds/a" <<<2
+	run -0 sub --protocol durable --offset earliest --until-end --payload "$base/feeds/a"
+	[[ $output == $'1\n"x"\n2' ]]
+	# at its root, on two ways to wait
+	run -0 pub --create application/json -q "$base/b" <<<1
+	for live in long-poll sse; do
+		start "$live" sc-sub --protocol durable --live "$live" --offset earliest --payload "$base/b"
+		wait_for lines "$live.out" 1
+	done
+	run -0 pub --protocol durable -q --close "$base/b" <<<2
+	for live in long-poll sse; do
+		await "$live"
+		[[ $ended -eq 0 && $(cat "$live.out") == $'1\n2' ]]
+	done
+	# without it a WebSocket is asked for, and what answers is told
+	for client in sub pub; do
+		run -76 --separate-stderr "$client" "$base/b" </dev/null
+		[[ -z $output && $stderr == *'; it is a Durable Streams server: say --protocol durable' ]]
+	done
+}
+
 @test "bytes: out as they were wrapped, back as the same bytes" {
 	theirs
 	printf '{"$text":"a\\nb"}\n{"$base64":"/wA="}\nplain\n1.0\n' >in

@@ -283,7 +283,15 @@ TEST(refusals_and_lies)
 
 	CHECK_INT(sc_dsread_new(&o, &other, &err), SC_E_USAGE);
 	open_read("/v1/stream/a", "-1", SC_DS_SSE, false);
+	/* which no such server says to that offset, or to "now" */
+	REFUSES("HTTP/1.1 400 Bad Request\r\n\r\n", SC_E_PROTOCOL);
+	CHECK(strstr(err.next, "--protocol streamcast"));
+	open_read("/v1/stream/a", "now", SC_DS_SSE, false);
+	REFUSES("HTTP/1.1 400 Bad Request\r\n\r\n", SC_E_PROTOCOL);
+	open_read("/v1/stream/a", OFFSET(24), SC_DS_SSE, false);
 	REFUSES("HTTP/1.1 400 Bad Request\r\n\r\n", SC_E_REFUSED);
+	CHECK(strstr(err.fields, "\"why\":\"offset\""));
+	open_read("/v1/stream/a", "-1", SC_DS_SSE, false);
 	REFUSES("HTTP/1.1 401 Unauthorized\r\n\r\n", SC_E_NOAUTH);
 	REFUSES("HTTP/1.1 404 Not Found\r\n\r\n", SC_E_NOLOG);
 	REFUSES("HTTP/1.1 410 Gone\r\n\r\n", SC_E_REFUSED);
@@ -291,6 +299,7 @@ TEST(refusals_and_lies)
 	REFUSES("HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\n", SC_E_PROTOCOL);
 	CHECK(strstr(err.next, "/x"));
 	REFUSES("HTTP/1.1 200 OK\r\n\r\n", SC_E_PROTOCOL); /* no offset */
+	CHECK(strstr(err.next, "--protocol streamcast"));
 	REFUSES("HTTP/1.1 200 OK\r\nStream-Next-Offset: a&b\r\n\r\n", SC_E_PROTOCOL);
 	HEAD(JSON(24, "Stream-Up-To-Date: true\r\n"), SC_DS_PAGE);
 	CHECK_INT(sc_dsread_page(r, SC_SPAN("{}"), &err), SC_E_PROTOCOL);
