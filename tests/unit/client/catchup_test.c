@@ -1,44 +1,22 @@
 /*
- * catchup_test: an archive read into a session, in a loop. Goal: every row once, in order, from where
- * the session is; found by its own URL, its folder's, or what the server said; paused and stopped at
- * any row; never waited for. Method: an archive in a folder, and a port that takes connections and
- * says nothing.
+ * catchup_test: an archive read into a session, in a loop. Goal: every row once, in order, from
+ * where the session is; found by its own URL, its folder's, or what the server said; paused and
+ * stopped at any row; never waited for. Method: an archive in a folder, and a port that takes
+ * connections and says nothing.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "../log/help.h"
+#include "../log/archive_help.h"
 
 #include "base/clock.h"
 #include "client/catchup.h"
-#include "log/archive.h"
 
-static char shelf[300], folder_url[320], archive_url[340];
-
-static void begin(uint64_t rows)
+static void begin_archived(uint64_t rows)
 {
-	struct sc_seal_options o = { .force = true, .target = 4096 };
-	struct sc_archive_options options = { .arg = NULL };
-	struct sc_log *log;
-	struct sc_archive *archive = NULL;
-	struct sc_seal *seal = NULL;
-
-	log_new(4096);
-	snprintf(shelf, sizeof(shelf), "%s/shelf", log_dir);
-	CHECK(mkdir(shelf, 0777) == 0);
-	snprintf(folder_url, sizeof(folder_url), "file://%s", shelf);
-	snprintf(archive_url, sizeof(archive_url), "file://%s/trades", shelf);
-	log = open_log(SC_LOG_APPEND);
-	for (uint64_t i = 1; i <= rows; i += 10)
-		CHECK_OK(append_n(log, i, 10, NULL), &err);
-	CHECK_OK(sc_seal_open(log, false, &seal, &err), &err);
-	CHECK_OK(sc_seal_run(seal, &o, &err), &err);
-	CHECK_OK(sc_archive_open_log(log, folder_url, NULL, false, &archive, &err), &err);
-	CHECK_OK(sc_archive_push(archive, &options, &err), &err);
-	sc_archive_close(archive);
-	sc_seal_close(seal);
-	sc_log_close(log);
+	begin(4096);
+	grow_archived(1, rows, 10, 4096);
 }
 
 struct life {
@@ -146,11 +124,11 @@ static void run(struct life *l)
 
 TEST(from_any_row_to_the_end)
 {
-	begin(3000);
+	begin_archived(3000);
 	for (uint64_t from = 0; from <= 3000; from += 300) {
 		struct life l = { .pause_every = from % 900 ? 0 : 97 };
 
-		live(&l, from % 200 ? archive_url : folder_url, "/trades", from);
+		live(&l, from % 200 ? log_url : archive_url, "/trades", from);
 		CHECK(sc_catchup_located(l.catchup));
 		run(&l);
 		CHECK(l.done && l.end.code == 0);
@@ -171,11 +149,11 @@ TEST(from_any_row_to_the_end)
 
 TEST(stopped_at_any_row)
 {
-	begin(2000);
+	begin_archived(2000);
 	for (uint64_t at = 1; at < 2000; at += 333) {
 		struct life l = { .stop_at = at };
 
-		live(&l, archive_url, "/trades", 1);
+		live(&l, log_url, "/trades", 1);
 		run(&l);
 		CHECK(!l.done);
 		CHECK_INT(l.next, at + 1);
@@ -190,7 +168,7 @@ TEST(stopped_at_any_row)
 	{
 		struct life l = { .fail_at = 700 };
 
-		live(&l, archive_url, "/trades", 1);
+		live(&l, log_url, "/trades", 1);
 		run(&l);
 		CHECK_INT(l.end.code, SC_E_IO);
 		CHECK_INT(l.next, 701);
@@ -206,12 +184,12 @@ TEST(what_is_not_there_is_told)
 		"\"durable\":true,\"archive\":\"%s\"}";
 	char text[600];
 
-	begin(100);
+	begin_archived(100);
 	for (int i = 0; i < 3; i++) {
 		struct life l = { .done = false };
 
 		/* nobody says where; a name that is no folder's; one that is not there */
-		live(&l, i ? folder_url : NULL, i == 1 ? "/..%2ftrades" : "/other", 1);
+		live(&l, i ? archive_url : NULL, i == 1 ? "/..%2ftrades" : "/other", 1);
 		CHECK(sc_catchup_located(l.catchup) == (i > 0));
 		run(&l);
 		CHECK_INT(l.end.code, SC_E_NOLOG);
@@ -220,7 +198,7 @@ TEST(what_is_not_there_is_told)
 	}
 	for (int i = 0; i < 3; i++) {
 		struct life l = { .done = false };
-		const char *const places[] = { archive_url, folder_url, "nonsense" };
+		const char *const places[] = { log_url, archive_url, "nonsense" };
 
 		live(&l, NULL, "/trades", 1);
 		snprintf(text, sizeof(text), peeked, places[i]);

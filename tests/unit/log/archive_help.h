@@ -1,6 +1,7 @@
 /*
  * tests/unit/log/archive_help.h: an archive in a folder beside a log: written as sc-seal does it,
- * read, damaged, compared with what the log holds. begin() makes both; log_done() removes them.
+ * read, damaged, compared with what the log holds. begin() makes both, shelf_new() the archive of a
+ * log that is there; log_done() removes them.
  */
 #ifndef SC_TESTS_LOG_ARCHIVE_HELP_H
 #define SC_TESTS_LOG_ARCHIVE_HELP_H
@@ -12,13 +13,19 @@
 
 static char shelf[300], archive_url[320], log_url[330];
 
-static inline void begin(uint64_t journal_bytes)
+/* For the log that was made. */
+static inline void shelf_new(void)
 {
-	log_new(journal_bytes);
 	snprintf(shelf, sizeof(shelf), "%s/shelf", log_dir);
 	CHECK(mkdir(shelf, 0777) == 0);
 	snprintf(archive_url, sizeof(archive_url), "file://%s", shelf);
 	snprintf(log_url, sizeof(log_url), "file://%s/trades", shelf);
+}
+
+static inline void begin(uint64_t journal_bytes)
+{
+	log_new(journal_bytes);
+	shelf_new();
 }
 
 static inline const char *shelved(const char *name)
@@ -81,11 +88,30 @@ struct work {
 	uint64_t row;   /* the first of these */
 };
 
-static inline int seal_small(struct sc_seal *seal)
+/* All rows, in segments of about TARGET bytes. */
+static inline int seal_all(struct sc_seal *seal, uint64_t target)
 {
-	struct sc_seal_options o = { .force = true, .target = 2048 };
+	struct sc_seal_options o = { .force = true, .target = target };
 
 	return sc_seal_run(seal, &o, &err);
+}
+
+static inline int seal_small(struct sc_seal *seal)
+{
+	return seal_all(seal, 2048);
+}
+
+/* Rows {"n":FROM} to TO in commits of EACH, sealed, and pushed into the archive. */
+static inline void grow_archived(uint64_t from, uint64_t to, size_t each, uint64_t target)
+{
+	struct sc_archive_options o = { .arg = NULL };
+	struct archiver a;
+
+	CHECK_OK(grow(log_path, from, to, each), &err);
+	CHECK_OK(archiver_open(log_path, OWNS, &a), &err);
+	CHECK_OK(seal_all(a.seal, target), &err);
+	CHECK_OK(sc_archive_push(a.archive, &o, &err), &err);
+	archiver_close(&a);
 }
 
 /* As one run of sc-seal does it. */

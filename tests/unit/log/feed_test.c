@@ -4,73 +4,24 @@
  * let go of; a place that fails is asked once, not once a feed. Method: an archive in a folder,
  * read as file:// and through a web server that answers when the test lets it.
  */
-#include <poll.h>
-#include <sys/eventfd.h>
-
-#include "help.h"
-#include "web_help.h"
+#include "feed_help.h"
 
 #include "base/clock.h"
-#include "log/feed.h"
 
 #define ROWS 20000u
 
-static char shelf[300], folder_url[330], web_url[330];
-static struct sc_feed_pool *pool;
-static int bell = -1;
 static int64_t age_ms; /* of what is known of the archive */
 
-static void wake(void *arg)
+static void begin_with(unsigned threads)
 {
-	uint64_t one = 1;
-
-	(void)arg;
-	if (write(bell, &one, sizeof(one)) != sizeof(one))
-		abort(); /* another thread: no place for CHECK */
-}
-
-/* More rows of the log, sealed into segments of about 64 KiB, and archived. */
-static void grow(uint64_t from, uint64_t to)
-{
-	struct sc_seal_options o = { .force = true, .target = 65536 };
-	struct sc_archive_options a = { .arg = NULL };
-	char url[320];
-	struct sc_log *log = NULL;
-	struct sc_seal *seal = NULL;
-	struct sc_archive *archive = NULL;
-
-	CHECK_OK(sc_log_open(log_path, SC_LOG_APPEND, &log, &err), &err);
-	for (uint64_t i = from; i <= to; i += 100)
-		CHECK_OK(append_n(log, i, 100, NULL), &err);
-	CHECK_OK(sc_seal_open(log, false, &seal, &err), &err);
-	CHECK_OK(sc_seal_run(seal, &o, &err), &err);
-	snprintf(url, sizeof(url), "file://%s", shelf);
-	CHECK_OK(sc_archive_open_log(log, url, NULL, false, &archive, &err), &err);
-	CHECK_OK(sc_archive_push(archive, &a, &err), &err);
-	sc_archive_close(archive);
-	sc_seal_close(seal);
-	sc_log_close(log);
-}
-
-static void begin(unsigned threads)
-{
-	log_new(65536);
-	snprintf(shelf, sizeof(shelf), "%s/shelf", log_dir);
-	CHECK(mkdir(shelf, 0777) == 0);
-	snprintf(folder_url, sizeof(folder_url), "file://%s/trades", shelf);
-	grow(1, ROWS);
-	web_start(shelf);
-	snprintf(web_url, sizeof(web_url), "http://127.0.0.1:%d/trades", web.port);
-	bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	CHECK(bell >= 0);
-	CHECK_OK(sc_feed_pool_new(threads, wake, NULL, &pool, &err), &err);
+	begin(65536);
+	grow_archived(1, ROWS, 100, 65536);
+	feeds_open(threads);
 }
 
 static void end(void)
 {
-	sc_feed_pool_free(pool);
-	web_stop();
-	close(bell);
+	feeds_close();
 	log_done();
 }
 
@@ -116,7 +67,6 @@ static void start(struct eater *e, const char *url, uint64_t from)
 /* The loop: until DONE of the eaters are through. */
 static void turn(struct eater *eaters, size_t count, size_t done)
 {
-	struct pollfd p = { .fd = bell, .events = POLLIN };
 	size_t through = 0;
 
 	for (;;) {
@@ -129,7 +79,7 @@ static void turn(struct eater *eaters, size_t count, size_t done)
 			through += eaters[i].feed && eaters[i].rc != SC_FEED_NONE;
 		if (through >= done)
 			return;
-		CHECK(poll(&p, 1, 30000) == 1);
+		await_bell();
 		CHECK(read(bell, &rings, sizeof(rings)) > 0);
 	}
 }
@@ -139,9 +89,9 @@ TEST(one_feed)
 	struct eater e;
 	struct sc_feed_info info;
 
-	begin(1);
+	begin_with(1);
 	for (uint64_t from = 0; from <= ROWS + 1; from += 3331) {
-		start(&e, from % 2 ? web_url : folder_url, from);
+		start(&e, from % 2 ? web_url : log_url, from);
 		turn(&e, 1, 1);
 		CHECK_INT(e.rc, SC_FEED_END);
 		CHECK_INT(e.next, ROWS + 1);
@@ -153,12 +103,12 @@ TEST(one_feed)
 		sc_feed_close(e.feed);
 	}
 	/* at its end there is nothing; beyond it, it is refused, and the numbers are known */
-	start(&e, folder_url, ROWS + 1);
+	start(&e, log_url, ROWS + 1);
 	turn(&e, 1, 1);
 	CHECK_INT(e.rc, SC_FEED_END);
 	CHECK_INT(e.count, 0);
 	sc_feed_close(e.feed);
-	start(&e, folder_url, ROWS + 2);
+	start(&e, log_url, ROWS + 2);
 	turn(&e, 1, 1);
 	CHECK_INT(e.rc, SC_E_REFUSED);
 	CHECK(strstr(e.err.fields, "\"why\":\"ahead\""));
@@ -173,12 +123,12 @@ TEST(grows)
 {
 	struct eater e[2];
 
-	begin(1);
-	start(&e[0], folder_url, 0);
+	begin_with(1);
+	start(&e[0], log_url, 0);
 	turn(e, 1, 1);
 	CHECK_INT(e[0].next, ROWS + 1);
-	grow(ROWS + 1, ROWS + 1000);
-	start(&e[1], folder_url, ROWS + 1);
+	grow_archived(ROWS + 1, ROWS + 1000, 100, 65536);
+	start(&e[1], log_url, ROWS + 1);
 	turn(&e[1], 1, 1);
 	CHECK_INT(e[1].next, ROWS + 1001);
 	CHECK_INT(sc_feed_next(e[0].feed, &(struct sc_run){ .rows = 0 }, &err), SC_FEED_END);
@@ -193,9 +143,9 @@ TEST(many_feeds)
 	static struct eater e[150];
 	unsigned asked;
 
-	begin(4);
+	begin_with(4);
 	for (size_t i = 0; i < 150; i++)
-		start(&e[i], i % 3 ? folder_url : web_url, 1 + i * 100);
+		start(&e[i], i % 3 ? log_url : web_url, 1 + i * 100);
 	turn(e, 150, 150);
 	for (size_t i = 0; i < 150; i++) {
 		CHECK_INT(e[i].rc, SC_FEED_END);
@@ -221,12 +171,12 @@ TEST(stalled)
 	static struct eater e[9];
 	int64_t begun;
 
-	begin(2);
+	begin_with(2);
 	web_hold("/sealed/");
 	for (size_t i = 0; i < 8; i++)
 		start(&e[i], web_url, 0);
 	web_await_held(1);
-	start(&e[8], folder_url, 0);
+	start(&e[8], log_url, 0);
 	turn(e, 9, 1);
 	CHECK_INT(e[8].rc, SC_FEED_END);
 	CHECK_INT(e[8].next, ROWS + 1);
@@ -257,7 +207,7 @@ TEST(unreachable)
 {
 	static struct eater e[40];
 
-	begin(2);
+	begin_with(2);
 	web_hold("/trades/");
 	for (size_t i = 0; i < 40; i++)
 		start(&e[i], web_url, 0);
@@ -291,29 +241,19 @@ TEST(unreachable)
 TEST(damage)
 {
 	struct eater e[2];
-	char path[600];
-	struct dirent **names;
-	int n, fd;
+	uint64_t first;
 
-	begin(2);
-	snprintf(path, sizeof(path), "%s/trades/sealed", shelf);
-	n = scandir(path, &names, NULL, alphasort);
-	CHECK(n > 6);
-	snprintf(path, sizeof(path), "%s/trades/sealed/%s", shelf, names[5]->d_name);
-	fd = open(path, O_RDWR);
-	CHECK(fd >= 0 && pwrite(fd, "damage", 6, 20) == 6);
-	close(fd);
-	start(&e[0], folder_url, 0);
-	start(&e[1], folder_url, ROWS - 100);
+	begin_with(2);
+	CHECK(objects("sealed") > 4);
+	first = damage_segment(3);
+	start(&e[0], log_url, 0);
+	start(&e[1], log_url, ROWS - 100);
 	turn(e, 2, 2);
 	CHECK_INT(e[0].rc, SC_E_DATA);
-	CHECK_INT(e[0].next, strtoull(names[5]->d_name, NULL, 10));
+	CHECK_INT(e[0].next, first);
 	CHECK_INT(e[1].rc, SC_FEED_END);
 	sc_feed_close(e[0].feed);
 	sc_feed_close(e[1].feed);
-	while (n)
-		free(names[--n]);
-	free(names);
 	end();
 }
 
@@ -323,13 +263,13 @@ TEST(comings_and_goings)
 	static struct eater e[16];
 	uint64_t rings;
 
-	begin(3);
+	begin_with(3);
 	for (unsigned i = 0; i < 1000; i++) {
 		struct eater *one = &e[i % 16];
 		struct sc_feed *feed;
 
 		sc_feed_close(one->feed);
-		start(one, i % 5 ? folder_url : web_url, 1 + i * 19 % ROWS);
+		start(one, i % 5 ? log_url : web_url, 1 + i * 19 % ROWS);
 		if (i % 4 == 0)
 			usleep(i % 700);
 		while ((feed = sc_feed_ready(pool)))
