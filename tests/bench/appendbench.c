@@ -12,8 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "library.h"
+
 #include "base/clock.h"
-#include "base/err.h"
 #include "log/log.h"
 
 #define ROW \
@@ -25,15 +26,6 @@ static int compare(const void *a, const void *b)
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 
 	return (x > y) - (x < y);
-}
-
-static void fail(const struct sc_err *err)
-{
-	char line[1200];
-
-	sc_err_line(err, line, sizeof(line));
-	fprintf(stderr, "appendbench: %s\n", line);
-	exit(1);
 }
 
 /* A file of zeros on disk, as long as all commits together. */
@@ -63,7 +55,6 @@ int main(int argc, char **argv)
 	struct sc_log_rows batch = { .lens = lens, .count = rows };
 	struct sc_log_commit commit;
 	struct sc_log *log = NULL;
-	struct sc_err err = { 0 };
 	int fd;
 
 	if (argc < 2 || !ours || !floor_us || !lens || !text || !same)
@@ -80,7 +71,7 @@ int main(int argc, char **argv)
 	fd = make_floor(path, commits * bytes);
 	if (sc_log_create(log_path, &(struct sc_log_settings){ .message_max = 0 }, &err) < 0 ||
 	    sc_log_open(log_path, SC_LOG_APPEND, &log, &err) < 0)
-		fail(&err);
+		fail("cannot open the log");
 	for (size_t i = 0; i < commits; i++) {
 		start = sc_mono_us();
 		if (pwrite(fd, same, bytes, (off_t)(i * bytes)) != (ssize_t)bytes ||
@@ -89,7 +80,7 @@ int main(int argc, char **argv)
 		floor_us[i] = sc_mono_us() - start;
 		start = sc_mono_us();
 		if (sc_log_append(log, &batch, &commit, &err) < 0)
-			fail(&err);
+			fail("cannot append");
 		ours[i] = sc_mono_us() - start;
 		total += ours[i];
 	}

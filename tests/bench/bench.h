@@ -132,6 +132,22 @@ static UNUSED double num_arg(const char *opt, const char *s)
 	return v;
 }
 
+/* The index of V in WORDS, which end with NULL. */
+static UNUSED int word_arg(const char *opt, const char *v, const char *const words[])
+{
+	int k = 0;
+
+	while (words[k] && strcmp(words[k], v))
+		k++;
+	if (!words[k])
+		die("%s: %s is not known", opt, v);
+	return k;
+}
+
+/* In the loop of a main over its arguments: A is the one at hand, I its index, V the next one. */
+#define OPT(s) if (!strcmp(a, s))
+#define VAL (i++, v ? v : (die("%s needs a value", a), ""))
+
 static UNUSED void raise_nofile(void)
 {
 	struct rlimit r;
@@ -406,6 +422,29 @@ static UNUSED size_t ws_header(unsigned char *h, unsigned op, size_t len, bool m
 		n += 4;
 	}
 	return n;
+}
+
+/* The length of the head of the frame at P, without the mask, and of what follows; 0: not all of
+ * the head is there. */
+static inline size_t ws_head(const unsigned char *p, const unsigned char *e, uint64_t *len)
+{
+	if (e - p < 2)
+		return 0;
+	*len = p[1] & 127;
+	if (*len < 126)
+		return 2;
+	if (*len == 126) {
+		if (e - p < 4)
+			return 0;
+		*len = (uint64_t)p[2] << 8 | p[3];
+		return 4;
+	}
+	if (e - p < 10)
+		return 0;
+	*len = 0;
+	for (int i = 2; i < 10; i++)
+		*len = *len << 8 | p[i];
+	return 10;
 }
 
 static UNUSED size_t ws_request(char *b, size_t cap, const char *path, int port)

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "library.h"
+
 #include "base/clock.h"
 #include "durable/engine.h"
 
@@ -18,15 +20,6 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t some = PTHREAD_COND_INITIALIZER;
 static struct sc_ds_call *ready;
-
-static void fail(const struct sc_err *err)
-{
-	char line[1200];
-
-	sc_err_line(err, line, sizeof(line));
-	fprintf(stderr, "dsbench: %s\n", line);
-	exit(1);
-}
 
 static void done(struct sc_ds_call *call)
 {
@@ -66,7 +59,6 @@ static double read_all(struct sc_ds *ds, const char *path, uint64_t *ret_bytes)
 	struct sc_ds_request request = { .method = SC_DS_GET, .path = sc_span_str(path) };
 	struct sc_ds_answer answer;
 	char offset[SC_DS_OFFSET_TEXT] = "-1";
-	struct sc_err err = { 0 };
 	int64_t start = sc_mono_us();
 
 	sc_ds_answer_init(&answer);
@@ -75,7 +67,7 @@ static double read_all(struct sc_ds *ds, const char *path, uint64_t *ret_bytes)
 
 		request.query.offset = sc_span_str(offset);
 		if (sc_ds_read(ds, &request, &reader, false, &answer, &err) < 0)
-			fail(&err);
+			fail("cannot read");
 		*ret_bytes += answer.body.len;
 		sc_ds_offset_format(answer.next, offset);
 	} while (!answer.up_to_date);
@@ -93,7 +85,6 @@ int main(int argc, char **argv)
 	char *paths = calloc(streams, PATH_BYTES), *body = malloc(bytes + 1);
 	uint64_t appended = 0, read_bytes = 0;
 	struct sc_ds_stats before, stats;
-	struct sc_err err = { 0 };
 	struct sc_ds *ds = NULL;
 	int64_t start;
 
@@ -101,14 +92,14 @@ int main(int argc, char **argv)
 		return 64;
 	memset(body, 'x', bytes);
 	if (sc_ds_open(argv[1], NULL, &ds, &err) < 0)
-		fail(&err);
+		fail("cannot open the store");
 	for (size_t i = 0; i < streams; i++) {
 		snprintf(paths + i * PATH_BYTES, PATH_BYTES, "/v1/stream/%d/%zu",
 			 (int)(sc_wall_us() % 1000000), i);
 		create(ds, paths + i * PATH_BYTES);
 	}
 	if (sc_ds_stats(ds, &before, &err) < 0)
-		fail(&err);
+		fail("cannot ask for the numbers");
 	start = sc_mono_us();
 	for (size_t i = 0; i < flight; i++) {
 		calls[i].request = (struct sc_ds_request){

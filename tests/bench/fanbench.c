@@ -121,19 +121,8 @@ int main(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
 		const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
-#define OPT(s) if (!strcmp(a, s))
-#define VAL (i++, v ? v : (die("%s needs a value", a), ""))
 		OPT("--help") help();
-		else OPT("--proto")
-		{
-			const char *x = VAL;
-			int k = 0;
-			while (proto_names[k] && strcmp(proto_names[k], x))
-				k++;
-			if (!proto_names[k])
-				die("--proto: %s is not known", x);
-			proto = (enum proto)k;
-		}
+		else OPT("--proto") proto = (enum proto)word_arg(a, VAL, proto_names);
 		else OPT("--host") host = VAL;
 		else OPT("--port") port = (int)num_arg(a, VAL);
 		else OPT("--path") path = VAL;

@@ -11,8 +11,8 @@
 #include <spawn.h>
 
 #include "bench.h"
+#include "library.h"
 
-#include "base/err.h"
 #include "log/log.h"
 #include "log/reader.h"
 
@@ -26,27 +26,6 @@ struct measured {
 	uint64_t *ns;
 	size_t count;
 };
-
-static struct sc_err err;
-
-static void fail(const char *what)
-{
-	char line[1200];
-
-	sc_err_line(&err, line, sizeof(line));
-	fprintf(stderr, "firstbench: %s: %s\n", what, err.code ? line : strerror(errno));
-	exit(1);
-}
-
-static uint64_t any(uint64_t limit)
-{
-	static uint64_t state = 88172645463325252u;
-
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state % limit;
-}
 
 static void read_one(struct sc_log *log, uint64_t offset)
 {

@@ -28,8 +28,6 @@ int main(int argc, char **argv)
 	bool prealloc = false;
 	for (int i = 1; i < argc; i++) {
 		const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
-#define OPT(s) if (!strcmp(a, s))
-#define VAL (i++, v ? v : (die("%s needs a value", a), ""))
 		OPT("--help") help();
 		else OPT("--dir") dir = VAL;
 		else OPT("--sizes") snprintf(sizes, sizeof sizes, "%s", VAL);

@@ -167,24 +167,12 @@ static void on_read(struct conn *c)
 				nsub++;
 		}
 		unsigned char *p = c->in.p, *e = p + c->in.n;
-		while (e - p >= 6) { /* masked client frames */
-			size_t l = p[1] & 127, h = 6;
-			if (l == 126) {
-				if (e - p < 8)
-					break;
-				l = (size_t)p[2] << 8 | p[3];
-				h = 8;
-			} else if (l == 127) {
-				if (e - p < 14)
-					break;
-				l = 0;
-				for (int i = 2; i < 10; i++)
-					l = l << 8 | p[i];
-				h = 14;
-			}
-			if ((size_t)(e - p) < h + l)
+		for (;;) { /* masked client frames */
+			uint64_t l;
+			size_t h = ws_head(p, e, &l);
+			if (!h || (uint64_t)(e - p) < h + 4 + l)
 				break;
-			unsigned char *k = p + h - 4, *b = p + h;
+			unsigned char *k = p + h, *b = p + h + 4;
 			unsigned op = p[0] & 15;
 			if (op == 1 && c->pub) {
 				uint32_t key;
@@ -240,8 +228,6 @@ int main(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
 		const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
-#define OPT(s) if (!strcmp(a, s))
-#define VAL (i++, v ? v : (die("%s needs a value", a), ""))
 		OPT("--help") help();
 		else OPT("--port") port = (int)num_arg(a, VAL);
 		else OPT("--wait") waitn = (int)num_arg(a, VAL);

@@ -134,22 +134,10 @@ static void on_input(void)
 		}
 		break;
 	case P_WS:
-		while (e - p >= 2) {
-			size_t l = p[1] & 127, h = 2;
-			if (l == 126) {
-				if (e - p < 4)
-					break;
-				l = (size_t)p[2] << 8 | p[3];
-				h = 4;
-			} else if (l == 127) {
-				if (e - p < 10)
-					break;
-				l = 0;
-				for (int i = 2; i < 10; i++)
-					l = l << 8 | p[i];
-				h = 10;
-			}
-			if ((size_t)(e - p) < h + l)
+		for (;;) {
+			uint64_t l;
+			size_t h = ws_head(p, e, &l);
+			if (!h || (uint64_t)(e - p) < h + l)
 				break;
 			if ((p[0] & 15) == 9 && l < 126) {
 				unsigned char hd[16];
@@ -392,19 +380,8 @@ int main(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
 		const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
-#define OPT(s) if (!strcmp(a, s))
-#define VAL (i++, v ? v : (die("%s needs a value", a), ""))
 		OPT("--help") help();
-		else OPT("--proto")
-		{
-			const char *x = VAL;
-			int k = 0;
-			while (proto_names[k] && strcmp(proto_names[k], x))
-				k++;
-			if (!proto_names[k])
-				die("--proto: %s is not known", x);
-			proto = (enum proto)k;
-		}
+		else OPT("--proto") proto = (enum proto)word_arg(a, VAL, proto_names);
 		else OPT("--host") host = VAL;
 		else OPT("--port") port = (int)num_arg(a, VAL);
 		else OPT("--path") path = VAL;

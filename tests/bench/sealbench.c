@@ -14,9 +14,9 @@
 #include <zstd.h>
 
 #include "bench.h"
+#include "library.h"
 
 #include "base/bytes.h"
-#include "base/err.h"
 #include "json/schema.h"
 #include "log/segment.h"
 
@@ -48,27 +48,6 @@ struct segment {
 	char path[600];
 	uint64_t first, last;
 };
-
-static struct sc_err err;
-
-static void fail(const char *what)
-{
-	char line[1200];
-
-	sc_err_line(&err, line, sizeof(line));
-	fprintf(stderr, "sealbench: %s: %s\n", what, err.code ? line : strerror(errno));
-	exit(1);
-}
-
-static uint64_t any(uint64_t limit)
-{
-	static uint64_t state = 88172645463325252u;
-
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state % limit;
-}
 
 static void make_rows(struct rows *r, uint64_t total, uint64_t per_commit)
 {

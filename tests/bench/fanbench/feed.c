@@ -176,22 +176,11 @@ static unsigned char *feed_nats(struct worker *w, struct conn *c, unsigned char 
 static unsigned char *feed_ws(struct worker *w, struct conn *c, unsigned char *p, unsigned char *e,
 			      uint64_t t)
 {
-	while (e - p >= 2) {
-		uint64_t len = p[1] & 127;
-		size_t hl = 2;
-		if (len == 126) {
-			if (e - p < 4)
-				break;
-			len = (uint64_t)p[2] << 8 | p[3];
-			hl = 4;
-		} else if (len == 127) {
-			if (e - p < 10)
-				break;
-			len = 0;
-			for (int i = 2; i < 10; i++)
-				len = len << 8 | p[i];
-			hl = 10;
-		}
+	for (;;) {
+		uint64_t len;
+		size_t hl = ws_head(p, e, &len);
+		if (!hl)
+			break;
 		if (p[1] & 0x80 || p[0] & 0x70 || len > 1u << 30) {
 			atomic_fetch_add(&errors_close[CL_PROTOCOL], 1);
 			note_err("bad ws frame", 12);
