@@ -268,28 +268,20 @@ static mode_t mode_of(int flags, va_list args)
 	return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(args, mode_t) : 0;
 }
 
-#define OPEN(NAME) \
-	int NAME(const char *path, int flags, ...); \
-	int NAME(const char *path, int flags, ...) \
+/* NAME(PATH, ...), or NAME(DIR, PATH, ...). */
+#define OPENS(NAME, DIR, ...) \
+	int NAME(__VA_ARGS__, int flags, ...); \
+	int NAME(__VA_ARGS__, int flags, ...) \
 	{ \
 		va_list args; \
 		mode_t mode; \
 		va_start(args, flags); \
 		mode = mode_of(flags, args); \
 		va_end(args); \
-		return do_open(AT_FDCWD, path, flags, mode); \
+		return do_open(DIR, path, flags, mode); \
 	}
-#define OPENAT(NAME) \
-	int NAME(int dir, const char *path, int flags, ...); \
-	int NAME(int dir, const char *path, int flags, ...) \
-	{ \
-		va_list args; \
-		mode_t mode; \
-		va_start(args, flags); \
-		mode = mode_of(flags, args); \
-		va_end(args); \
-		return do_open(dir, path, flags, mode); \
-	}
+#define OPEN(NAME) OPENS(NAME, AT_FDCWD, const char *path)
+#define OPENAT(NAME) OPENS(NAME, dir, int dir, const char *path)
 OPEN(open)
 OPEN(open64)
 OPENAT(openat)

@@ -80,9 +80,6 @@ start() {
 	: >"$name.out"  # nor is its output taken for the new one's until that opens it
 	: >"$name.err"
 	[[ -e $name.in ]] && in=$name.in
-	# now: who waits for what it says does not see what the earlier one said, before the child has opened them
-	: >"$name.out"
-	: >"$name.err"
 	(
 		sc_let_go
 		exec "$@"

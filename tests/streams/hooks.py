@@ -91,6 +91,17 @@ class Hook:
         check(not verifies(public, text + b" ", signature), "the check of a signature takes anything")
 
 
+def gated(status, body):
+    """A gate, and the answer that waits until it is set."""
+    gate = threading.Event()
+
+    def answer(_):
+        gate.wait(30)
+        return status, body
+
+    return gate, answer
+
+
 class Receiver:
     """Answers with what `answer` gives for each request: (status, body), or a function of the socket that does it all."""
 

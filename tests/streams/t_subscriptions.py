@@ -8,7 +8,7 @@ import stat
 import threading
 import time
 
-from hooks import Receiver, Sub, b64, events, free_port
+from hooks import Receiver, Sub, b64, events, free_port, gated
 from lab import BUILD, check
 from web import PREFIX, ZERO, after, off, request, until
 from world import Place, Server, Stream, test
@@ -492,12 +492,7 @@ def a_webhook_is_signed_and_done(p):
 
 @test(ours=True, options=ON)
 def done_is_of_what_was_told(p):
-    gate = threading.Event()
-
-    def slowly(_):
-        gate.wait(30)
-        return 200, b'{"done":true}'
-
+    gate, slowly = gated(200, b'{"done":true}')
     with Receiver(slowly) as r:
         s = Sub(p, "s")
         s.webhook(r.url, pattern="ev/*")
@@ -709,12 +704,7 @@ def a_name_that_means_an_inner_address_is_refused(p):
 
 @test(ours=True, options=ON)
 def a_deleted_subscription_is_left_alone(p):
-    gate = threading.Event()
-
-    def slowly(_):
-        gate.wait(30)
-        return 200, b'{"done":true}'
-
+    gate, slowly = gated(200, b'{"done":true}')
     with Receiver(slowly) as r:
         s = Sub(p, "s")
         s.webhook(r.url, streams=["one"])
@@ -731,12 +721,7 @@ def a_deleted_subscription_is_left_alone(p):
 
 @test(ours=True, options=ON)
 def a_receiver_that_hangs_keeps_no_other_waiting(p):
-    gate = threading.Event()
-
-    def hangs(_):
-        gate.wait(30)
-        return 500, b""
-
+    gate, hangs = gated(500, b"")
     with Receiver(hangs) as slow, Receiver((200, b'{"done":true}')) as fast:
         for n in range(20):
             Sub(p, f"slow{n}").webhook(slow.url, streams=["one"])
@@ -825,11 +810,11 @@ def what_was_due_is_delivered_after_a_restart(p):
         s.webhook(f"http://127.0.0.1:{port}/", pattern="ev/*", lease_ttl_ms=1000)
         one = stream(q, "ev/one", b"[1]")
         until(lambda: s.get()["status"] == "failed", "nobody is there")
-        gate = threading.Event()
+        gate, answer = gated(200, b"{}")
         server.kill()
         server.start()
         check(s.get()["status"] == "failed", "still")
-        with Receiver(lambda _: gate.wait(30) and (200, b"{}")) as r:
+        with Receiver(answer) as r:
             t = Sub(q, "t")
             t.webhook(r.url, pattern="ev/*")
             one.post(b"2", kind="application/json")

@@ -128,6 +128,16 @@ TEST(a_refused_row_is_found)
 	      "on line '4': the server refused the row: column 'a'");
 }
 
+/* Four rows on their way in two groups of two. */
+static void two_groups(void)
+{
+	open_box(4, 2, false);
+	for (int i = 1; i <= 4; i++)
+		PUTS("{}", (uint64_t)i, (uint64_t)i);
+	SENDS("[{},{}]");
+	SENDS("[{},{}]");
+}
+
 TEST(what_stands_behind_a_refused_group)
 {
 	open_box(4, 2, false);
@@ -142,20 +152,12 @@ TEST(what_stands_behind_a_refused_group)
 	REPLY("{\"ok\":[3,4]}", SC_OUTBOX_STORED);
 	sc_outbox_drop(box);
 	CHECK_INT(sc_outbox_line(box), 2);
-	open_box(4, 2, false);
-	for (int i = 1; i <= 4; i++)
-		PUTS("{}", (uint64_t)i, (uint64_t)i);
-	SENDS("[{},{}]");
-	SENDS("[{},{}]");
+	two_groups();
 	REPLY("{\"error\":\"rejected\",\"detail\":\"no\"}", SC_OUTBOX_WAIT);
 	REPLY("{\"error\":\"rejected\",\"detail\":\"later\"}", SC_OUTBOX_WAIT);
 	SENDS("{}");
 	FAILS("{\"error\":\"rejected\",\"detail\":\"no\"}", SC_E_DATA, "on line '1'");
-	open_box(4, 2, false);
-	for (int i = 1; i <= 4; i++)
-		PUTS("{}", (uint64_t)i, (uint64_t)i);
-	SENDS("[{},{}]");
-	SENDS("[{},{}]");
+	two_groups();
 	REPLY("{\"error\":\"rejected\",\"detail\":\"no\"}", SC_OUTBOX_WAIT);
 	REPLY("{\"ok\":[1,2]}", SC_OUTBOX_STORED);
 	sc_outbox_drop(box);

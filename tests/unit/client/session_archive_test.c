@@ -234,28 +234,32 @@ TEST(the_archives_end_is_where_it_goes_on)
 	sc_session_free(s);
 }
 
+/* Rows 3 and 4 out of the archive: the session is finished with the second. */
+static struct sc_session *finished_at_4(struct sc_session_options o)
+{
+	struct sc_session *s;
+
+	o.target = "/t";
+	o.has_offset = true;
+	o.offset = 3;
+	o.rounds = 3;
+	s = open_session(o);
+	CHECK_INT(refused(s, evicted), SC_VERDICT_CATCH_UP);
+	CHECK_INT(begin(s, 1, 9), 0);
+	archived(s, "[3,{}]", SC_STEP_ROW);
+	CHECK(!sc_session_finished(s));
+	archived(s, "[4,{}]", SC_STEP_ROW);
+	CHECK(sc_session_finished(s));
+	return s;
+}
+
 TEST(it_is_finished_in_the_archive_too)
 {
-	struct sc_session *s = open_session((struct sc_session_options){
-		.target = "/t", .has_offset = true, .offset = 3, .to = 4, .rounds = 3 });
+	struct sc_session *s = finished_at_4((struct sc_session_options){ .to = 4 });
 
-	CHECK_INT(refused(s, evicted), SC_VERDICT_CATCH_UP);
-	CHECK_INT(begin(s, 1, 9), 0);
-	archived(s, "[3,{}]", SC_STEP_ROW);
-	CHECK(!sc_session_finished(s));
-	archived(s, "[4,{}]", SC_STEP_ROW);
-	CHECK(sc_session_finished(s));
 	archived(s, "[5,{}]", SC_STEP_PAST);
 	sc_session_free(s);
-	s = open_session((struct sc_session_options){
-		.target = "/t", .has_offset = true, .offset = 3, .count = 2, .rounds = 3 });
-	CHECK_INT(refused(s, evicted), SC_VERDICT_CATCH_UP);
-	CHECK_INT(begin(s, 1, 9), 0);
-	archived(s, "[3,{}]", SC_STEP_ROW);
-	CHECK(!sc_session_finished(s));
-	archived(s, "[4,{}]", SC_STEP_ROW);
-	CHECK(sc_session_finished(s));
-	sc_session_free(s);
+	sc_session_free(finished_at_4((struct sc_session_options){ .count = 2 }));
 }
 
 TEST(the_server_tells_where_the_archive_is)

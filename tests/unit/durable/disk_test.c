@@ -14,7 +14,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "../check.h"
+#include "folder.h"
+
 #include "durable/engine.h"
 
 enum { WRITES = 1, SYNCS = 2 };
@@ -47,7 +48,6 @@ ssize_t writev(int fd, const struct iovec *parts, int count)
 	return fails(WRITES) ? -1 : syscall(SYS_writev, fd, parts, count);
 }
 
-static char folder[256];
 static struct sc_ds *ds;
 static struct sc_err err;
 static atomic_int troubles;
@@ -96,14 +96,11 @@ static int ask(enum sc_ds_method method, const char *path, const char *body, boo
 
 static void begin(void)
 {
-	const char *tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : getenv("TMPDIR");
-
 	memset(&err, 0, sizeof(err));
 	atomic_store(&errnum, 0);
 	atomic_store(&fired, 0);
 	atomic_store(&troubles, 0);
-	snprintf(folder, sizeof(folder), "%s/sc-disk.XXXXXX", tmp ? tmp : "/tmp");
-	CHECK(mkdtemp(folder) != NULL);
+	folder_new();
 	reopen();
 	CHECK_INT(ask(SC_DS_PUT, "/a", "", false), 201);
 	CHECK_INT(ask(SC_DS_POST, "/a", "one", false), 204);
@@ -111,15 +108,9 @@ static void begin(void)
 
 static void end(void)
 {
-	char path[300];
-
 	sc_ds_close(ds);
 	ds = NULL;
-	snprintf(path, sizeof(path), "%s/streams.mdb", folder);
-	unlink(path);
-	snprintf(path, sizeof(path), "%s/streams.mdb-lock", folder);
-	unlink(path);
-	CHECK_INT(rmdir(folder), 0);
+	folder_done();
 }
 
 static const char *content(void)

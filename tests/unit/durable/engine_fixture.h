@@ -10,14 +10,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../check.h"
+#include "folder.h"
+
 #include "base/clock.h"
 #include "durable/engine.h"
 
 #define START_US 1800000000000000ll
 
 static atomic_int_fast64_t clock_us;
-static char folder[256];
 static struct sc_ds *ds;
 static struct sc_err err;
 
@@ -52,27 +52,18 @@ static inline void reopen(const struct sc_ds_settings *set)
 
 static inline void begin(const struct sc_ds_settings *set)
 {
-	const char *tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : getenv("TMPDIR");
-
 	memset(&err, 0, sizeof(err));
 	atomic_store(&clock_us, START_US);
 	sc_clock_set(test_wall, NULL);
-	snprintf(folder, sizeof(folder), "%s/sc-engine.XXXXXX", tmp ? tmp : "/tmp");
-	CHECK(mkdtemp(folder) != NULL);
+	folder_new();
 	reopen(set);
 }
 
 static inline void end(void)
 {
-	char path[300];
-
 	sc_ds_close(ds);
 	ds = NULL;
-	snprintf(path, sizeof(path), "%s/streams.mdb", folder);
-	unlink(path);
-	snprintf(path, sizeof(path), "%s/streams.mdb-lock", folder);
-	unlink(path);
-	CHECK_INT(rmdir(folder), 0);
+	folder_done();
 }
 
 static inline struct sc_ds_call request(enum sc_ds_method method, const char *path,

@@ -18,11 +18,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../check.h"
-#include "base/clock.h"
-#include "durable/engine.h"
+#include "folder.h"
 #include "oracle.h"
 #include "sequence.h"
+
+#include "base/clock.h"
+#include "durable/engine.h"
 
 #define OPS 400
 
@@ -36,7 +37,6 @@ static int64_t test_wall(void)
 /* -- the engine's side -- */
 
 static struct sc_ds *ds;
-static char folder[256];
 static uint64_t seed_now;
 static int op_now;
 
@@ -562,30 +562,16 @@ static void run_on(struct shared *sh, uint64_t seed)
 	_exit(0);
 }
 
-static void remove_folder(void)
-{
-	char path[300];
-
-	snprintf(path, sizeof(path), "%s/streams.mdb", folder);
-	unlink(path);
-	snprintf(path, sizeof(path), "%s/streams.mdb-lock", folder);
-	unlink(path);
-	rmdir(folder);
-}
-
 static void run_seed(uint64_t seed)
 {
 	struct shared *sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE,
 				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	/* a killed process leaves the same in memory as on a disk, and thousands of syncs cost nothing */
-	const char *tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : getenv("TMPDIR");
 	int status = 0;
 
 	CHECK(sh != MAP_FAILED);
 	memset(sh, 0, sizeof(*sh));
 	seed_now = seed;
-	snprintf(folder, sizeof(folder), "%s/sc-model.XXXXXX", tmp ? tmp : "/tmp");
-	CHECK(mkdtemp(folder) != NULL);
+	folder_new();
 	do {
 		pid_t pid;
 
@@ -596,7 +582,7 @@ static void run_seed(uint64_t seed)
 			run_on(sh, seed);
 		CHECK(waitpid(pid, &status, 0) == pid);
 	} while (WIFEXITED(status) && WEXITSTATUS(status) == 42);
-	remove_folder();
+	folder_done();
 	munmap(sh, sizeof(*sh));
 	if (!WIFEXITED(status) || WEXITSTATUS(status))
 		FAIL("seed %llu failed (SC_DS_SEED=%llu repeats it)", (unsigned long long)seed,

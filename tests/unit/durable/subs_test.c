@@ -6,11 +6,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../check.h"
+#include "folder.h"
+
 #include "base/clock.h"
 #include "durable/subs_internal.h"
 
-static char folder[64];
 static struct sc_ds *ds;
 static struct sc_err err;
 static int64_t shift_us;
@@ -35,8 +35,7 @@ static void open_it(void)
 
 static void begin(void)
 {
-	strcpy(folder, "/tmp/sc-subs-XXXXXX");
-	CHECK(mkdtemp(folder));
+	folder_new();
 	shift_us = 0;
 	sc_clock_set(wall, NULL);
 	open_it();
@@ -44,12 +43,13 @@ static void begin(void)
 
 static void end(void)
 {
-	char command[96];
+	char path[300];
 
 	sc_ds_close(ds);
 	ds = NULL;
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	CHECK_INT(system(command), 0);
+	snprintf(path, sizeof(path), "%s/subscription-keys", folder);
+	unlink(path);
+	folder_done();
 }
 
 static int stream(enum sc_ds_method method, const char *path, const char *body)
@@ -207,7 +207,7 @@ TEST(tokens_and_keys_last_and_expire)
 	struct sc_bytes token;
 	uint64_t generation = 0;
 	struct sc_span text;
-	char id[64], path[128];
+	char id[64], path[300];
 
 	begin();
 	keys = sc_ds_subs_keys(ds);

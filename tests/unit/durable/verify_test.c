@@ -8,10 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../check.h"
+#include "folder.h"
+
 #include "durable/engine_internal.h"
 
-static char folder[256], said[1024];
+static char said[1024];
 static struct sc_err err;
 
 static int ask(struct sc_ds *ds, const char *path, const char *body, const char *from, bool put)
@@ -42,26 +43,13 @@ static int ask(struct sc_ds *ds, const char *path, const char *body, const char 
 
 static const struct sc_ds_settings set = { .size_max = 16u << 20, .sweep_ms = -1, .repair_ms = -1 };
 
-static void remove_store(void)
-{
-	char path[300];
-
-	snprintf(path, sizeof(path), "%s/streams.mdb", folder);
-	unlink(path);
-	snprintf(path, sizeof(path), "%s/streams.mdb-lock", folder);
-	unlink(path);
-	rmdir(folder);
-}
-
 /* sid 1: /a with three messages of 3, 4 and 5 bytes, in runs of their own; sid 2: /f, a fork. */
 static void make(void)
 {
-	const char *tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : getenv("TMPDIR");
 	struct sc_ds *ds = NULL;
 
 	memset(&err, 0, sizeof(err));
-	snprintf(folder, sizeof(folder), "%s/sc-verify.XXXXXX", tmp ? tmp : "/tmp");
-	CHECK(mkdtemp(folder) != NULL);
+	folder_new();
 	CHECK_OK(sc_ds_open(folder, &set, &ds, &err), &err);
 	CHECK_INT(ask(ds, "/a", "one", NULL, true), 201);
 	CHECK_INT(ask(ds, "/a", "four", NULL, false), 200);
@@ -138,7 +126,7 @@ TEST(a_sound_store_has_no_faults)
 {
 	make();
 	CHECK_INT(verify(), 0);
-	remove_store();
+	folder_done();
 }
 
 TEST(damage_is_found)
@@ -172,7 +160,7 @@ TEST(damage_is_found)
 		do_damage(&damages[i]);
 		if (!verify() || !strstr(said, damages[i].expected))
 			FAIL("damage %zu: '%s', not '%s'", i, said, damages[i].expected);
-		remove_store();
+		folder_done();
 	}
 }
 
@@ -202,5 +190,5 @@ TEST(a_damaged_stream_is_a_503_of_its_own)
 	CHECK_INT(ask(ds, "/b", "x", NULL, true), 201);
 	CHECK_INT(ask(ds, "/b", "y", NULL, false), 200);
 	sc_ds_close(ds);
-	remove_store();
+	folder_done();
 }

@@ -260,4 +260,32 @@ static inline struct sc_archive_state archive_now(void)
 	return state;
 }
 
+/* For every time in the log and beside it the archive names the same offset as the log. */
+static inline void check_times(uint64_t next)
+{
+	struct sc_archive *archive = NULL;
+	struct sc_log *log = open_log(SC_LOG_READ);
+	struct sc_reader *reader = NULL;
+	struct sc_run run;
+	uint64_t want, got;
+
+	CHECK_OK(sc_archive_open(log_url, NULL, &archive, &err), &err);
+	CHECK_OK(sc_reader_open(log, 1, &reader, &err), &err);
+	while (sc_reader_next(reader, 0, &run, &err) == 1) {
+		for (int d = -1; d <= 1; d++) {
+			CHECK_OK(sc_log_offset_at(log, run.appended_us + d, &want, &err), &err);
+			CHECK_OK(sc_archive_offset_at(archive, run.appended_us + d, &got, &err),
+				 &err);
+			CHECK_INT(got, want);
+		}
+	}
+	CHECK_OK(sc_archive_offset_at(archive, INT64_MAX, &got, &err), &err);
+	CHECK_INT(got, next);
+	CHECK_OK(sc_archive_offset_at(archive, 0, &got, &err), &err);
+	CHECK_INT(got, 1);
+	sc_reader_close(reader);
+	sc_archive_close(archive);
+	sc_log_close(log);
+}
+
 #endif

@@ -116,32 +116,9 @@ TEST(push_and_read)
 
 TEST(times)
 {
-	struct sc_archive *archive = NULL;
-	struct sc_log *log = NULL;
-	struct sc_reader *reader = NULL;
-	struct sc_run run;
-	uint64_t want, got;
-
 	begin_sealed(700);
 	push();
-	CHECK_OK(sc_log_open(log_path, SC_LOG_READ, &log, &err), &err);
-	CHECK_OK(sc_archive_open(log_url, NULL, &archive, &err), &err);
-	CHECK_OK(sc_reader_open(log, 1, &reader, &err), &err);
-	while (sc_reader_next(reader, 0, &run, &err) == 1) {
-		for (int d = -1; d <= 1; d++) {
-			CHECK_OK(sc_log_offset_at(log, run.appended_us + d, &want, &err), &err);
-			CHECK_OK(sc_archive_offset_at(archive, run.appended_us + d, &got, &err),
-				 &err);
-			CHECK_INT(got, want);
-		}
-	}
-	CHECK_OK(sc_archive_offset_at(archive, INT64_MAX, &got, &err), &err);
-	CHECK_INT(got, 701);
-	CHECK_OK(sc_archive_offset_at(archive, 0, &got, &err), &err);
-	CHECK_INT(got, 1);
-	sc_reader_close(reader);
-	sc_archive_close(archive);
-	sc_log_close(log);
+	check_times(701);
 	log_done();
 }
 
