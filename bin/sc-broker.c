@@ -324,12 +324,31 @@ static const struct sc_example examples[] = {
 	{ NULL, NULL },
 };
 
-static const int statuses[] = { 66, 69, 70, 73, 74, 75, 77, 78, 0 };
+static const int statuses[] = { 1, 66, 69, 70, 73, 74, 75, 77, 78, 0 };
 
-SC_PROGRAM("sc-broker", "a wsmsg broker: publish, subscribe, share work, request and reply",
-	   "Nodes connect to ws://HOST:PORT/ENDPOINT and send messages to channels; the broker "
-	   "puts each message into the queue of every endpoint that has subscribed to it, and "
-	   "the nodes of an endpoint share what is there, one message at a time each, the next "
-	   "when it has acknowledged the last. Nothing is delivered twice. Also on the port: "
-	   "/healthz, /metrics and /stats.",
-	   "", 0, 0, struct opts, options, run, examples, statuses)
+static const struct sc_verb verb = { .operands = "",
+				     .options = options,
+				     .opts_size = sizeof(struct opts),
+				     .run = run };
+
+static const struct sc_program program = {
+	.name = "sc-broker",
+	.purpose = "a wsmsg broker: publish, subscribe, share work, request and reply",
+	.description =
+		"Nodes connect to ws://HOST:PORT/ENDPOINT and send messages to channels; the "
+		"broker "
+		"puts each message into the queue of every endpoint that has subscribed to it, and "
+		"the nodes of an endpoint share what is there, one message at a time each, the "
+		"next when it has acknowledged the last. Nothing is delivered twice. Also on the "
+		"port: /healthz, /metrics and /stats.",
+	.verbs = &verb,
+	.verb_count = 1,
+	.examples = examples,
+	.statuses = statuses,
+	.partial = "the state file cannot be used, or was not written",
+};
+
+int main(int argc, char **argv)
+{
+	return sc_program_main(&program, argc, argv);
+}

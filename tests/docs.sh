@@ -77,6 +77,10 @@ check_page() { # PROGRAM VERBS
 		grep -q "^\.\\\\\" BEGIN OPTIONS${verb:+ $verb}\$" "$page" ||
 			fail "$page: no line .\\\" BEGIN OPTIONS${verb:+ $verb} (and .\\\" END behind it)"
 	done
+	# A group's title is a paragraph of its own.
+	awk -v page="$page" '/^\.\\" BEGIN OPTIONS/ && before !~ /^\.(Pp|Sh OPTIONS|Ss .*)$/ {
+		print page ":" NR ": .Pp is missing before " $0; bad = 1 } { before = $0 } END { exit bad }' "$page" >"$work/pp" ||
+		fail "$(cat "$work/pp")"
 	grep -q '^\.\\" BEGIN STATUSES$' "$page" || fail "$page: no line .\\\" BEGIN STATUSES (and .\\\" END behind it)"
 	if fill "$program" "$page" >"$work/page"; then
 		same "$work/page" "$page"
@@ -143,7 +147,7 @@ purpose() {
 map() {
 	local room folder file
 
-	for folder in $(make -s --no-print-directory print-rooms); do
+	for folder in $(MAKEFLAGS='' make -s --no-print-directory print-rooms); do
 		room=lib/$folder
 		printf '\n### %s: %s\n\n' "$folder" "$(awk -F'|' -v room="\`$folder\`" '{ gsub(/ /, "", $2) } $2 == room { gsub(/^ *| *$/, "", $3); print $3 }' lib/README.md)"
 		for file in "$room"/*.h "$room"/*.c; do
@@ -193,6 +197,12 @@ for page in man/*.[1-8]; do
 	if grep -E ': (ERROR|UNSUPP|WARNING|SYSERR|BADARG):' "$work/lint" | grep -vE 'cannot parse date|out of conventional order' >"$work/found"; then
 		fail "$page:"
 		sed 's/^/     /' "$work/found" >&2
+	fi
+	# man(1) renders with groff where there is one; it warns of what it cannot lay out.
+	command -v groff >/dev/null || continue
+	if ! groff -ww -man -Tutf8 -z "$page" >"$work/groff" 2>&1 || [[ -s $work/groff ]]; then
+		fail "$page:"
+		sed 's/^/     /' "$work/groff" >&2
 	fi
 done
 check_map

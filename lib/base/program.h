@@ -66,6 +66,7 @@ struct sc_program {
 	const struct sc_example *examples; /* three or more, ended by {NULL} */
 	const int *statuses;         /* exit statuses this program can give, besides 0 and 64, ended by 0 */
 	bool first_meant;            /* where no verb is named, the first is meant: "sc-streams DIR" */
+	const char *partial;         /* what status 1 says here, where it is not that a part was done; NULL */
 };
 
 int sc_program_main(const struct sc_program *program, int argc, char **argv);
@@ -77,7 +78,7 @@ int sc_program_main(const struct sc_program *program, int argc, char **argv);
 		static const struct sc_verb verb = { NULL, OPERANDS, MIN, MAX, PURPOSE, OPTIONS, \
 						     sizeof(OPTS), RUN }; \
 		static const struct sc_program program = { NAME, PURPOSE, DESCRIPTION, &verb, 1, EXAMPLES, \
-							   STATUSES, false }; \
+							   STATUSES, false, NULL }; \
 		return sc_program_main(&program, argc, argv); \
 	}
 

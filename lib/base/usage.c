@@ -95,12 +95,21 @@ static void entry(FILE *out, const char *term, const char *text)
 	wrap(out, TERM_COLUMN, TERM_COLUMN, text);
 }
 
+/* The value as it stands behind the name; in brackets where it may be left out. */
+static void value(const struct sc_opt *o, char *ret_text, size_t size)
+{
+	char arg[76];
+
+	sc_usage_arg(o, arg, sizeof(arg));
+	snprintf(ret_text, size, o->bare ? "[%s]" : "%s", arg);
+}
+
 static void option(FILE *out, const struct sc_opt *o)
 {
 	char term[160], arg[80] = "", text[1024];
 
 	if (sc_opt_has_value(o))
-		sc_usage_arg(o, arg, sizeof(arg));
+		value(o, arg, sizeof(arg));
 	if (o->letter)
 		snprintf(term, sizeof(term), "-%c, --%s%s%s", o->letter, o->name, *arg ? " " : "",
 			 arg);
@@ -182,27 +191,35 @@ static void examples(FILE *out, const struct sc_program *program, const struct s
 	}
 }
 
-static void status(FILE *out, int number)
+const char *sc_usage_status(const struct sc_program *program, int status)
 {
-	const char *meaning = sc_status_meaning(number);
+	const char *meaning = sc_status_meaning(status);
+
+	if (status == 1 && program->partial)
+		return program->partial;
+	return meaning ? meaning : "";
+}
+
+static void status(FILE *out, const struct sc_program *program, int number)
+{
 	char term[16];
 
 	snprintf(term, sizeof(term), "%d", number);
 	fprintf(out, "  %-5s", term);
-	wrap(out, 7, 7, meaning ? meaning : "");
+	wrap(out, 7, 7, sc_usage_status(program, number));
 }
 
 static void statuses(FILE *out, const struct sc_program *program)
 {
 	fputs("\nExit status:\n", out);
-	status(out, 0);
+	status(out, program, 0);
 	for (const int *s = program->statuses; s && *s; s++)
 		if (*s < 64)
-			status(out, *s);
-	status(out, 64);
+			status(out, program, *s);
+	status(out, program, 64);
 	for (const int *s = program->statuses; s && *s; s++)
 		if (*s > 64)
-			status(out, *s);
+			status(out, program, *s);
 	fputs("  128+n  ended by signal n\n", out);
 }
 

@@ -33,5 +33,7 @@ void sc_usage_man_statuses(FILE *out, const struct sc_usage *u);
  * it. */
 void sc_usage_arg(const struct sc_opt *o, char *ret_text, size_t size);
 void sc_usage_text(const struct sc_opt *o, char *ret_text, size_t size);
+/* What an exit status says of a program. */
+const char *sc_usage_status(const struct sc_program *program, int status);
 
 #endif

@@ -75,7 +75,7 @@ static void option(FILE *out, const struct sc_opt *o)
 	fputs("Fl \\-", out);
 	argument(out, o->name);
 	if (*arg) {
-		fputs(" Ar ", out);
+		fputs(o->bare ? " Op Ar " : " Ar ", out);
 		argument(out, arg);
 	}
 	fputc('\n', out);
@@ -116,12 +116,10 @@ void sc_usage_man_options(FILE *out, const struct sc_usage *u, int verb)
 		fputs("None besides the common ones.\n", out);
 }
 
-static void status(FILE *out, int number)
+static void status(FILE *out, const struct sc_usage *u, int number)
 {
-	const char *meaning = sc_status_meaning(number);
-
 	fprintf(out, ".It %d\n", number);
-	sentence(out, meaning ? meaning : "");
+	sentence(out, sc_usage_status(u->program, number));
 }
 
 void sc_usage_man_statuses(FILE *out, const struct sc_usage *u)
@@ -129,13 +127,13 @@ void sc_usage_man_statuses(FILE *out, const struct sc_usage *u)
 	const int *s;
 
 	fputs(".Bl -tag -width 128+n\n", out);
-	status(out, 0);
+	status(out, u, 0);
 	for (s = u->program->statuses; s && *s; s++)
 		if (*s < 64)
-			status(out, *s);
-	status(out, 64);
+			status(out, u, *s);
+	status(out, u, 64);
 	for (s = u->program->statuses; s && *s; s++)
 		if (*s > 64)
-			status(out, *s);
+			status(out, u, *s);
 	fputs(".It 128+n\nEnded by signal n.\n.El\n", out);
 }

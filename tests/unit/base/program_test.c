@@ -19,6 +19,7 @@ struct opts {
 	struct sc_common common;
 	int64_t count;
 	bool follow;
+	int64_t every_ms;
 	struct sc_opt_list headers;
 };
 
@@ -43,6 +44,12 @@ static const struct sc_opt options[] = {
 };
 static const struct sc_opt append_options[] = {
 	{ .name = "follow", .letter = 'f', .kind = SC_OPT_FLAG, INTO(follow), .help = "go on" },
+	{ .name = "every",
+	  .kind = SC_OPT_DURATION,
+	  .arg = "DUR",
+	  INTO(every_ms),
+	  .bare = "2s",
+	  .help = "so often" },
 	{ .name = "quiet",
 	  .letter = 'q',
 	  .kind = SC_OPT_FLAG,
@@ -109,17 +116,18 @@ static const struct sc_verb one_verb = { NULL,    "WHAT...",           1,  2, "o
 					 options, sizeof(struct opts), run };
 static const struct sc_program one = { "sc-one",  "one thing", "It does one thing.",
 				       &one_verb, 1,           examples,
-				       statuses,  false };
+				       statuses,  false,       "half of it is done" };
 static const struct sc_verb many_verbs[] = {
 	{ "read", "LOG", 1, 1, "print rows", options, sizeof(struct opts), run },
 	{ "append", "LOG", 1, 1, "append rows", append_options, sizeof(struct opts), run },
 	{ "info", "", 0, 0, "say something", NULL, sizeof(struct sc_common), run },
 };
-static const struct sc_program many = { "sc-many", "many things", "It does many.", many_verbs,
-					3,         examples,      statuses,        false };
+static const struct sc_program many = { "sc-many", "many things", "It does many.", many_verbs, 3,
+					examples,  statuses,      false,           NULL };
 /* The same, with a verb that is meant where none is named. */
 static const struct sc_program meant = { "sc-meant", "many things", "It does many.", many_verbs,
-					 3,          examples,      statuses,        true };
+					 3,          examples,      statuses,        true,
+					 NULL };
 
 static struct {
 	int status;
@@ -263,6 +271,7 @@ TEST(help)
 	CHECK(strstr(child.out, "'a | b'"));
 	CHECK(strstr(child.out, " \\\n      | sc-one show"));
 	CHECK(strstr(child.out, "  75   busy"));
+	CHECK(strstr(child.out, "  1    half of it is done\n"));
 	/* Also where nothing else is right. */
 	setenv("SC_ONE_OPTIONS", "--bogus", 1);
 	RUN(one, "a", "b", "c", "-h");
@@ -337,6 +346,8 @@ TEST(help_of_verbs)
 	check_help();
 	CHECK(strncmp(child.out, "Usage: sc-many append [OPTION]... LOG\n", 38) == 0);
 	CHECK(strstr(child.out, "print no lines, say only errors"));
+	CHECK(strstr(child.out, "      --every [DUR]         so often\n"));
+	CHECK(strstr(child.out, "  1    done in part:"));
 	/* The program's own word for a common option stands in for the frame's. */
 	CHECK(strstr(child.out, "--quiet") && !strstr(strstr(child.out, "--quiet") + 1, "--quiet"));
 	CHECK(strstr(child.out, "sc-many append show") && !strstr(child.out, "sc-one show"));
@@ -517,10 +528,12 @@ TEST(generated_documents)
 	CHECK(strstr(child.out, "print-man") == NULL);
 	RUN(many, "append", "--print-man-options");
 	CHECK(strstr(child.out, "Fl \\-follow") && !strstr(child.out, "Fl \\-version"));
+	CHECK(strstr(child.out, ".It Fl \\-every Op Ar DUR\nSo often.\n"));
 	RUN(many, "--print-man-options");
 	CHECK(strstr(child.out, "Fl \\-version") && !strstr(child.out, "Fl \\-follow"));
 	RUN(one, "--print-man-statuses");
 	CHECK(strstr(child.out, ".It 75\nBusy"));
+	CHECK(strstr(child.out, ".It 1\nHalf of it is done.\n"));
 	RUN(many, "--print-completion", "bash");
 	CHECK(strstr(child.out, "complete -F _sc_many sc-many\n") && strstr(child.out, "--follow"));
 	RUN(many, "--print-completion", "zsh");
