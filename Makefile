@@ -134,7 +134,8 @@ unit: $(UNITS)
 deps: ## install the Debian packages that are missing (root or sudo)
 	@.ci/deps
 
-demo: deps ## show it at work
+demo: ## show it at work
+	@.ci/deps demo
 	@$(MAKE) -s --no-print-directory -j$(JOBS) all
 	@PATH="$(abspath $(OUT))/bin:$$PATH" examples/demo.sh
 
@@ -171,25 +172,28 @@ fuzz: ## run each fuzz target for FUZZ_SECONDS
 bench: all bench-tools ## measure, with a table at the end
 	@SC_BUILD=$(OUT) tests/bench/run.sh
 
+# Every folder is quoted: DESTDIR and PREFIX may hold blanks.
+TO = $(DESTDIR)$(PREFIX)
 install: all ## install programs, man pages and completions below DESTDIR PREFIX
-	install -d $(DESTDIR)$(PREFIX)/bin
-	$(if $(PROGRAMS),install -m 755 $(PROGRAMS:%=$(OUT)/bin/%) $(DESTDIR)$(PREFIX)/bin/)
+	install -d "$(TO)/bin" "$(TO)/share/bash-completion/completions" "$(TO)/share/zsh/site-functions"
+	install -m 755 $(PROGRAMS:%=$(OUT)/bin/%) "$(TO)/bin/"
 	@for page in man/*.[1-8]; do \
-		section=$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}; \
+		section="$(TO)/share/man/man$${page##*.}"; \
 		install -d "$$section" && install -m 644 "$$page" "$$section/" || exit 1; \
 	done
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 	@for program in $(PROGRAMS); do \
-		install -m 644 completions/$$program.bash \
-			$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$program && \
-		install -m 644 completions/_$$program $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$program || exit 1; \
+		install -m 644 completions/$$program.bash "$(TO)/share/bash-completion/completions/$$program" && \
+		install -m 644 completions/_$$program "$(TO)/share/zsh/site-functions/" || exit 1; \
 	done
 
 uninstall: ## remove what install installed
-	rm -f $(PROGRAMS:%=$(DESTDIR)$(PREFIX)/bin/%)
-	rm -f $(foreach page,$(notdir $(wildcard man/*.[1-8])),$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(page)))/$(page))
-	rm -f $(PROGRAMS:%=$(DESTDIR)$(PREFIX)/share/bash-completion/completions/%)
-	rm -f $(PROGRAMS:%=$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_%)
+	@for program in $(PROGRAMS); do \
+		rm -f "$(TO)/bin/$$program" "$(TO)/share/bash-completion/completions/$$program" \
+			"$(TO)/share/zsh/site-functions/_$$program" || exit 1; \
+	done
+	@for page in man/*.[1-8]; do \
+		rm -f "$(TO)/share/man/man$${page##*.}/$${page##*/}" || exit 1; \
+	done
 
 print-rooms:
 	@echo $(ROOMS)

@@ -1,10 +1,13 @@
 #!/bin/sh
 # The main job in a minute, on a local feed: capture, log, fan out, resume, replay. `make demo` runs it.
-# Usage: demo.sh [FOLDER_OF_THE_PROGRAMS]
+# The programs are taken from PATH, else from the build.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-bin=${1:-$here/../build/bin}
-PATH=$(cd "$bin" && pwd):$PATH
+command -v sc-log >/dev/null || PATH=$here/../build/bin:$PATH
+command -v sc-log >/dev/null || {
+	echo "demo: sc-log is not in PATH and not in build/bin: make builds it" >&2
+	exit 1
+}
 work=$(mktemp -d "${TMPDIR:-/tmp}/sc-demo.XXXXXX")
 pids=
 
