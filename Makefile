@@ -198,12 +198,12 @@ uninstall: ## remove what install installed
 print-rooms:
 	@echo $(ROOMS)
 
-clean: ## remove build/
-	rm -rf $(OUT)
+clean: ## remove OUT
+	rm -rf "$(OUT)"
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1	\2/p' Makefile | expand -t 16
-	@echo "Variables: CC (gcc, clang), PREFIX, DESTDIR, OUT, CFLAGS, LDFLAGS, EXTRA_CFLAGS, EXTRA_LDFLAGS, JOBS, FUZZ_SECONDS."
+	@echo "Variables: CC (gcc, clang), PREFIX, DESTDIR, OUT, CFLAGS, LDFLAGS, EXTRA_CFLAGS, EXTRA_LDFLAGS, JOBS, FUZZ_SECONDS; V=1 shows commands."
 
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)
 .PHONY: all tests objects bench-tools unit deps demo check check-asan check-docs docs check-rooms lint format fuzz bench \
