@@ -1,6 +1,7 @@
 /* net/client.c: see net/client.h. */
 #include "net/client.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,18 +192,37 @@ static void finish_closed(struct sc_client *c)
 	finish(c, &none);
 }
 
+/* What to do about a server that did not answer, where the error itself does not say. */
+static const char *advice(const struct sc_err *err)
+{
+	switch (err->errnum) {
+	case ECONNREFUSED:
+	case ENOENT: /* a unix socket */
+		return "start the server, or correct the address";
+	case EHOSTUNREACH:
+	case ENETUNREACH:
+	case ETIMEDOUT:
+		return "check the address and the network";
+	}
+	return err->code == SC_OK ? "" : "try again later, or allow more tries with --retry";
+}
+
 /* The last error, with what was tried before it. */
 static void give_up(struct sc_client *c, const struct sc_err *cause, bool spent, int64_t now_us)
 {
 	struct sc_err err = *cause;
+	const char *what = advice(cause);
 
 	if (spent && (err.code == SC_E_TIMEOUT || err.code == SC_E_NOMEM || err.code == SC_E_IO ||
 		      err.code == SC_OK))
 		err.code = SC_E_UNAVAILABLE;
 	sc_err_field_int(&err, "tries", c->failures);
-	if (spent && c->failures > 1 && !err.next[0])
-		sc_err_next(&err, "gave up after %lld tries in %lld s", (long long)c->failures,
-			    (long long)((now_us - c->trouble_since_us) / 1000000));
+	if (spent && !err.next[0] && c->failures > 1)
+		sc_err_next(&err, "gave up after %lld tries in %lld s%s%s", (long long)c->failures,
+			    (long long)((now_us - c->trouble_since_us) / 1000000),
+			    *what ? "; " : "", what);
+	else if (spent && !err.next[0] && *what)
+		sc_err_next(&err, "%s", what);
 	finish(c, &err);
 }
 

@@ -309,6 +309,7 @@ static void looked_up(void *arg)
 		sc_err_set(&d->last, SC_E_UNAVAILABLE, "cannot look up", "%s",
 			   l->result == EAI_SYSTEM ? strerror(l->errnum) : gai_strerror(l->result));
 		sc_err_on(&d->last, "host", d->host);
+		sc_err_next(&d->last, "check the name, and that this machine can look it up");
 	}
 	d->lookup = NULL;
 	lookup_drop(l);

@@ -176,8 +176,12 @@ F
 	run -69 --separate-stderr sc-capture "$url" --retry 2 --retry-wait 50ms
 	[[ $output == $'1\n1\n1' && ${stderr_lines[-1]} == *'gave up after 3 tries'* ]]
 	run -69 --separate-stderr sc-capture --retry 0 "ws://127.0.0.1:$(free_port)/"
-	[[ $stderr == "sc-capture: cannot connect to address '127.0.0.1:"*"': Connection refused" ]]
-	run -69 sc-capture --retry 0 ws://nosuch.invalid/
+	[[ $stderr == "sc-capture: cannot connect to address '127.0.0.1:"*"': Connection refused; start the server, or correct the address" ]]
+	run -69 --separate-stderr sc-capture --retry 0 ws://nosuch.invalid/
+	[[ $stderr == "sc-capture: cannot look up host 'nosuch.invalid': "*"; check the name, and that this machine can look it up" ]]
+	feed cut
+	run -69 --separate-stderr sc-capture "$url" --retry 0
+	[[ $stderr == *'; try again later, or allow more tries with --retry' ]]
 }
 
 @test "a server that speaks no WebSocket, 76: which one, and how it is seen" {

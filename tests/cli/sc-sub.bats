@@ -358,9 +358,10 @@ usage() {
 @test "nobody there, 69: --retry counts, --retry-for limits" {
 	gone=ws://127.0.0.1:$(free_port)/t
 	run -69 --separate-stderr sc-sub --retry 0 "$gone"
-	[[ $stderr == "sc-sub: cannot connect to address '${gone:5:-2}': Connection refused" ]]
+	[[ $stderr == "sc-sub: cannot connect to address '${gone:5:-2}': Connection refused; start the server, or correct the address" ]]
 	run -69 --separate-stderr sc-sub --retry 2 --retry-wait 50ms "$gone"
-	[[ $(grep -c 'trying again' <<<"$stderr") -eq 2 && ${stderr_lines[-1]} == *'gave up after 3 tries'* ]]
+	[[ $(grep -c 'trying again' <<<"$stderr") -eq 2 && $(grep -c 'start the server' <<<"$stderr") -eq 1 ]]
+	[[ ${stderr_lines[-1]} == *'gave up after 3 tries in '*' s; start the server, or correct the address' ]]
 	run -69 sc-sub --retry-for 200ms --retry-wait 50ms "$gone"
 }
 
