@@ -488,6 +488,30 @@ static int finish_stdout(struct sc_err *err)
 	return sc_err_sys(err, SC_E_IO, errnum, "cannot write to standard output");
 }
 
+/* What to do about what the system refused, where nobody who met it knew better. */
+static void usual_move(struct sc_err *err)
+{
+	if (err->next[0])
+		return;
+	switch (err->errnum) {
+	case ENOSPC:
+	case EDQUOT:
+		sc_err_next(err, "make room, and try again");
+		break;
+	case EACCES:
+	case EPERM:
+		sc_err_next(err, "give this user the right to it");
+		break;
+	case EMFILE:
+	case ENFILE:
+		sc_err_next(err, "allow more open files (ulimit -n)");
+		break;
+	case EIO:
+		sc_err_next(err, "look at the disk, and at what the kernel says of it");
+		break;
+	}
+}
+
 static int finish(int rc, struct sc_err *err)
 {
 	struct sc_err output;
@@ -499,11 +523,13 @@ static int finish(int rc, struct sc_err *err)
 	if (rc < 0) {
 		if (err->code == 0)
 			sc_err_set(err, rc, "cannot finish", "%s", sc_code_word(rc));
+		usual_move(err);
 		sc_say_last(err);
 		finish_stdout(NULL);
 		return sc_code_status(rc);
 	}
 	if (finish_stdout(&output) < 0) {
+		usual_move(&output);
 		sc_say_last(&output);
 		return rc > 1 ? rc : sc_code_status(output.code);
 	}

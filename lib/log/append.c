@@ -180,6 +180,7 @@ static int check_state(struct commit *c, struct sc_producer *dup, struct sc_err 
 		       "the next offset is asked to be %llu, but it is %llu", rows->if_next,
 		       c->state.next);
 		sc_err_field_u64(err, "next_offset", c->state.next);
+		sc_err_next(err, "look at what was appended meanwhile, and try with that");
 		return SC_E_REFUSED;
 	}
 	if (rows->producer.len) {

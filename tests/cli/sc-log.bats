@@ -172,6 +172,7 @@ rows() { # rows FROM TO: {"n":FROM} ...
 @test "--if-next" {
 	sc-log create t
 	run -79 --separate-stderr sc-log append --if-next 2 t <<<1
+	[[ $stderr == *'; look at what was appended meanwhile, and try with that' ]]
 	[[ $stderr == *"2"*"1"* ]]
 	run -0 sc-log append --if-next 1 t <<<1
 	run -79 sc-log append --if-next 1 t <<<1

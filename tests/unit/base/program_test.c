@@ -424,7 +424,9 @@ TEST(options_from_file_and_environment)
 TEST(a_failed_stdout_is_an_error)
 {
 	RUN_OUT(OUT_FULL, "show");
-	CHECK_STR(child.err, "sc-one: cannot write to standard output: No space left on device\n");
+	CHECK_STR(child.err,
+		  "sc-one: cannot write to standard output: No space left on device; make "
+		  "room, and try again\n");
 	CHECK_INT(child.status, 74);
 	RUN_OUT(OUT_FULL, "--help");
 	CHECK_INT(child.status, 74);
