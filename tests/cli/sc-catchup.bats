@@ -392,6 +392,24 @@ make_both() {
 	[[ -n $(find t/sealed -name '*.zst') ]]
 }
 
+@test "sc-seal: a log's folder is no archive, neither its own nor that of a copy" {
+	make_log 500
+	mkdir other
+	cp -r t other/t
+	sc-log read t >before
+	cp t/archive.json note
+	for there in "$PWD" "$PWD/other" "$PWD/other/../"; do
+		run -78 --separate-stderr sc-seal t --target 4K --keep-rows 1 --archive "file://$there"
+		[[ $stderr == "sc-seal: cannot archive log 't': 'file://"*"/t' is a log itself, not a place for archives; name another folder with --archive" ]]
+		run -78 sc-seal t --target 4K --keep-rows 1 --archive "file://$there" --dry-run
+		run -78 sc-seal t --take-over --archive "file://$there"
+	done
+	sc-log read t >after
+	same before after
+	[[ ! -e t/epoch.json && ! -e other/t/epoch.json ]]
+	same note t/archive.json
+}
+
 @test "sc-seal: of two copies of a log, one archives; the other is told why not" {
 	make_log 500
 	mkdir other
