@@ -204,7 +204,9 @@ static const char *advice(const struct sc_err *err)
 	case ETIMEDOUT:
 		return "check the address and the network";
 	}
-	return err->code == SC_OK ? "" : "try again later, or allow more tries with --retry";
+	return err->code == SC_E_UNAVAILABLE || err->code == SC_E_TIMEOUT
+		       ? "try again later, or allow more tries with --retry"
+		       : "";
 }
 
 /* The last error, with what was tried before it. */

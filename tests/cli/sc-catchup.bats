@@ -258,11 +258,11 @@ make_both() {
 	done
 	mv away shelf
 	sc-log create other
-	mkdir two
+	mkdir two two/shelf
 	mv other two/t
 	fill two/t 1 2000
-	sc-seal two/t --force --target 8K --archive "file://$PWD/two"
-	run -78 --separate-stderr sc-catchup t --archive "file://$PWD/two"
+	sc-seal two/t --force --target 8K --archive "file://$PWD/two/shelf"
+	run -78 --separate-stderr sc-catchup t --archive "file://$PWD/two/shelf"
 	[[ $stderr == *'another log'* ]]
 	run -64 --separate-stderr sc-catchup t --archive shelf
 	run -64 --separate-stderr sc-catchup "$shelf/t" --archive "$shelf"
