@@ -1,14 +1,17 @@
 /*
  * access.c: last accesses of streams with a sliding TTL. Each is kept in memory, and stored when
  * a tenth of the TTL has passed since the stored one, and at the end. So a crash shortens a life by
- * a tenth at most, and a stream that is read all day costs ten writes a window.
+ * a tenth at most, and a stream that is read all day costs ten writes a window. Where very many are
+ * kept, the next ones are stored at once, and when that is too slow their reads have to wait.
  */
 #include <stdlib.h>
 
 #include "base/file.h"
 #include "durable/engine_internal.h"
 
-#define STORE_MAX 1000u /* in one transaction */
+#define STORE_MAX 1000u     /* in one transaction */
+#define KEEP_MAX 65536u     /* more are stored at once, */
+#define WAIT_MAX (1u << 20) /* and of streams that are not kept yet no more than that */
 
 static struct sc_ds_visit **find(struct sc_ds *ds, uint64_t sid)
 {
@@ -47,6 +50,13 @@ int sc_ds_access_note(struct sc_ds *ds, const struct sc_ds_stream *stream, int64
 	pthread_mutex_lock(&ds->access_lock);
 	at = find(ds, stream->sid);
 	visit = *at;
+	if (!visit && ds->visit_count >= WAIT_MAX) {
+		sc_err_set(err, SC_E_BUSY, "cannot keep a stream's last access",
+			   "too many others are not stored yet");
+		sc_err_next(err, "try again");
+		rc = SC_E_BUSY;
+		goto out;
+	}
 	if (!visit) {
 		visit = sc_calloc(1, sizeof(*visit));
 		if (!visit) {
@@ -55,10 +65,11 @@ int sc_ds_access_note(struct sc_ds *ds, const struct sc_ds_stream *stream, int64
 		}
 		visit->sid = stream->sid;
 		*at = visit;
+		ds->visit_count++;
 	}
 	if (visit->accessed_us < now_us)
 		visit->accessed_us = now_us;
-	if (!visit->queued && now_us - stored_us >= tenth) {
+	if (!visit->queued && (now_us - stored_us >= tenth || ds->visit_count > KEEP_MAX)) {
 		visit->queued = wake = true;
 		visit->next_queued = ds->queued;
 		ds->queued = visit;
@@ -124,6 +135,17 @@ static void queue_all(struct sc_ds *ds)
 	pthread_mutex_unlock(&ds->access_lock);
 }
 
+void sc_ds_access_press(struct sc_ds *ds)
+{
+	size_t count;
+
+	pthread_mutex_lock(&ds->access_lock);
+	count = ds->visit_count;
+	pthread_mutex_unlock(&ds->access_lock);
+	if (count > KEEP_MAX)
+		queue_all(ds);
+}
+
 int sc_ds_access_store(struct sc_ds_work *work, bool all, struct sc_err *err)
 {
 	struct sc_ds_visit *visits;
@@ -155,6 +177,7 @@ void sc_ds_access_stored(struct sc_ds *ds, uint64_t sid, int64_t accessed_us)
 	visit = *at;
 	if (visit && !visit->queued && visit->accessed_us <= accessed_us) {
 		*at = visit->next;
+		ds->visit_count--;
 		free(visit);
 	}
 	pthread_mutex_unlock(&ds->access_lock);

@@ -349,7 +349,11 @@ static int upkeep(struct sc_ds_work *work, struct sc_ds_chores *chores, bool bus
 {
 	struct sc_ds *ds = work->ds;
 	unsigned page = ds->set.delete_page ? ds->set.delete_page : DELETE_IDLE;
-	int rc = sc_ds_access_store(work, chores->all_visits, err);
+	int rc;
+
+	if (chores->sweep)
+		sc_ds_access_press(ds);
+	rc = sc_ds_access_store(work, chores->all_visits, err);
 
 	/* LMDB gives a page away in the second commit after the one that freed it; if nobody else
 	 * commits, a full store would stay full */
@@ -370,6 +374,8 @@ static int upkeep(struct sc_ds_work *work, struct sc_ds_chores *chores, bool bus
 		rc = sc_ds_work_flush(work, err);
 	if (rc == 0 && ds->backlog)
 		rc = sc_ds_delete_page(work, page, &ds->backlog, err);
+	if (rc == 0)
+		ds->doing = 0;
 	return rc;
 }
 
@@ -395,6 +401,7 @@ static int attempt(struct sc_ds *ds, struct sc_ds_call *calls, struct sc_ds_chor
 	bool backlog = ds->backlog;
 	int rc = sc_kv_write(ds->kv, &work.txn, err);
 
+	ds->doing = 0;
 	if (rc < 0)
 		return rc;
 	ds->events_count = 0;
@@ -426,6 +433,7 @@ static int attempt(struct sc_ds *ds, struct sc_ds_call *calls, struct sc_ds_chor
 		wake_all(ds);
 	} else {
 		ds->backlog = backlog;
+		sc_ds_chores_lost(ds);
 	}
 	/* a server that was killed may have deleted what nobody can use yet */
 	if (rc < 0 && err->errnum == ENOSPC && !ds->turns && !ds->turned) {
@@ -457,18 +465,25 @@ static bool goes_apart(int rc, const struct sc_err *err)
 	return err->errnum == ENOSPC || rc == SC_E_NOMEM || rc == SC_E_DATA;
 }
 
-/* The chores alone. What is deleted makes room, but at first it takes some, for the list of its
- * pages: the less, the less is deleted at once. */
+/* What is deleted makes room, but at first it takes some, for the list of its pages: the less, the
+ * less is deleted at once. */
+static bool deletes_less(struct sc_ds *ds, const struct sc_err *err)
+{
+	if (err->errnum != ENOSPC || !ds->backlog || ds->delete_most == 1)
+		return false;
+	ds->delete_most = ds->delete_most ? ds->delete_most / 4 : DELETE_FULL;
+	if (!ds->delete_most)
+		ds->delete_most = 1;
+	return true;
+}
+
+/* The chores alone. What is damaged must not keep the others from being done. */
 static int do_chores(struct sc_ds *ds, struct sc_ds_chores *chores, struct sc_err *err)
 {
 	int rc = attempt(ds, NULL, chores, err);
 
-	while (rc < 0 && err->errnum == ENOSPC && ds->backlog && ds->delete_most != 1) {
-		ds->delete_most = ds->delete_most ? ds->delete_most / 4 : DELETE_FULL;
-		if (!ds->delete_most)
-			ds->delete_most = 1;
+	while (rc < 0 && ((rc == SC_E_DATA && sc_ds_set_aside(ds, err)) || deletes_less(ds, err)))
 		rc = attempt(ds, NULL, chores, err);
-	}
 	if (rc < 0) {
 		ds->turns = 0;
 		sc_ds_failed(ds, err);
@@ -515,23 +530,22 @@ int sc_ds_batch(struct sc_ds *ds, struct sc_ds_call *calls, struct sc_ds_chores 
 int sc_ds_batch_look(struct sc_ds *ds, struct sc_err *err)
 {
 	struct sc_kv_txn *txn = NULL;
-	struct sc_kv_cursor *cursor = NULL;
-	struct sc_span key, value;
+	struct sc_ds_key key;
+	struct sc_span value;
 	int rc;
 
-	/* a process that was killed while it read would keep what is deleted from being used again */
+	/* a process that was killed while it read would keep what is deleted from being used
+	 * again */
 	sc_kv_reap(ds->kv);
 	rc = sc_kv_read(ds->kv, &txn, err);
 	if (rc == 0)
-		rc = sc_kv_cursor_open(txn, SC_DS_EXPIRY, &cursor, err);
-	if (rc == 0)
-		rc = sc_kv_cursor_move(cursor, SC_KV_FIRST, &key, &value, err);
+		rc = sc_ds_row_to_do(ds, txn, SC_DS_EXPIRY, sc_span(NULL, 0), &key, &value, err);
 	if (rc >= 0) {
 		ds->due_us = rc == 1 && key.len == 16 ? sc_ds_key_time(key.data) : INT64_MAX;
-		rc = sc_ds_due_first(txn, 'L', &ds->lease_us, err);
+		rc = sc_ds_lease_first(ds, txn, err);
 		ds->backlog = sc_kv_count(txn, SC_DS_DELETES) > 0;
 	}
-	sc_kv_cursor_close(cursor);
+	ds->doing = 0;
 	sc_kv_abort(&txn);
 	return rc < 0 ? rc : 0;
 }

@@ -247,6 +247,14 @@ static int64_t mono_ms(void)
 	return sc_mono_us() / 1000;
 }
 
+/* Whatever time it is: what is over may be over since the first of them. */
+static int64_t left_ms(int64_t at_us)
+{
+	int64_t now_us = sc_wall_us();
+
+	return at_us <= now_us ? 0 : (at_us - now_us) / 1000 + 1;
+}
+
 /* What is to be done besides calls; *ret_in_ms: when to look again. */
 static struct sc_ds_chores chores_now(struct sc_ds *ds, int64_t *ret_in_ms)
 {
@@ -260,7 +268,7 @@ static struct sc_ds_chores chores_now(struct sc_ds *ds, int64_t *ret_in_ms)
 		int64_t gap = atomic_load(&ds->waiters) ? DUE_GAP_WAITED_MS : DUE_GAP_MS;
 
 		if (ds->due_us != INT64_MAX)
-			due_ms = (ds->due_us - sc_wall_us()) / 1000 + 1;
+			due_ms = left_ms(ds->due_us);
 		if (due_ms < ds->swept_ms + gap - now_ms)
 			due_ms = ds->swept_ms + gap - now_ms;
 		left = ds->swept_ms + ds->set.sweep_ms - now_ms;
@@ -273,7 +281,7 @@ static struct sc_ds_chores chores_now(struct sc_ds *ds, int64_t *ret_in_ms)
 		in_ms = left < in_ms ? left : in_ms;
 	}
 	if (ds->lease_us != INT64_MAX) {
-		left = (ds->lease_us - sc_wall_us()) / 1000 + 1;
+		left = left_ms(ds->lease_us);
 		chores.leases = left <= 0;
 		in_ms = left < in_ms ? left : in_ms;
 	}
@@ -330,6 +338,10 @@ static void upkeep_now(struct sc_ds *ds)
 		chores.repair = chores.repair_more;
 		if (!chores.sweep && !chores.repair && !ds->backlog && !ds->turns)
 			break;
+	}
+	if (rc == 0 && ds->aside_count) {
+		rc = SC_E_DATA; /* all but that */
+		err = ds->aside_err;
 	}
 	pthread_mutex_lock(&ds->lock);
 	ds->upkeep_err = err;
@@ -445,6 +457,7 @@ static void free_ds(struct sc_ds *ds)
 	sc_bytes_done(&ds->scratch);
 	sc_bytes_done(&ds->prefix);
 	free(ds->events);
+	free(ds->walk.levels);
 	sc_ds_wait_done(ds);
 	pthread_mutex_destroy(&ds->lock);
 	pthread_mutex_destroy(&ds->access_lock);
@@ -532,7 +545,7 @@ static int count_due(struct sc_kv_txn *txn, uint64_t *ret_due, struct sc_err *er
 
 	if (rc == 0)
 		rc = sc_kv_cursor_move(cursor, SC_KV_FIRST, &key, &value, err);
-	while (rc == 1 && key.len == 16 && sc_ds_key_time(key.data) <= now_us && ++due < 1000)
+	while (rc == 1 && (key.len != 16 || sc_ds_key_time(key.data) <= now_us) && ++due < 1000)
 		rc = sc_kv_cursor_move(cursor, SC_KV_NEXT, &key, &value, err);
 	sc_kv_cursor_close(cursor);
 	*ret_due = due;

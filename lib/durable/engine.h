@@ -218,6 +218,7 @@ struct sc_ds_stats {
 	/* now */
 	uint64_t inflight_bytes, inflight_calls, waiters;
 	uint64_t streams, delete_backlog, expiry_due;
+	uint64_t set_aside;                    /* chores that are left, what they are about being damaged */
 	uint64_t store_used_bytes, store_file_bytes;
 	bool broken;                           /* takes no writes until it is opened again */
 	/* subscriptions */

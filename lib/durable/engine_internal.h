@@ -155,6 +155,24 @@ struct sc_ds_visit { /* the last access of a sliding TTL, not stored yet */
 
 struct sc_ds_entry;
 
+/* What a stream that was trimmed still has to keep for its forks, found in pieces: a way through its
+ * forks and theirs, in the order of their sids. A fork that is made meanwhile shows nothing that its
+ * source did not show when it was looked at, and none shows more than it did. */
+struct sc_ds_walk {
+	uint64_t sid;   /* 0: none */
+	bool known;     /* to the end: the first level's least is what counts */
+	bool again;     /* it was marked meanwhile: perhaps less is shown now */
+	uint64_t txn;   /* the last one that saw it */
+	struct sc_ds_level {
+		uint64_t sid, next; /* its fork to look at, or one after that */
+		uint64_t least;     /* that it and its forks so far show */
+		uint64_t fork_at;
+	} *levels;
+	unsigned depth, cap;
+};
+
+#define SC_DS_ASIDE_MAX 256u
+
 struct sc_ds {
 	struct sc_kv *kv;
 	struct sc_ds_settings set;
@@ -178,6 +196,7 @@ struct sc_ds {
 
 	pthread_mutex_t access_lock;
 	struct sc_ds_visit *visits[SC_DS_BUCKETS], *queued;
+	size_t visit_count;
 	atomic_bool has_queued;
 
 	/* the writer's own */
@@ -194,6 +213,11 @@ struct sc_ds {
 	bool turned;                /* it is: all that is free can be used */
 	unsigned delete_most;       /* runs in one page, while the disk is full; 0: as many as ever */
 	char repair_at[16];         /* the last row of forks that repair looked at */
+	struct sc_ds_walk walk;
+	/* Rows of chores that cannot be done, what they are about being damaged; 0: none is being done */
+	uint64_t aside[SC_DS_ASIDE_MAX], doing;
+	unsigned aside_count;
+	struct sc_err aside_err;    /* of the last */
 	int64_t lease_us;           /* the first lease to end, or earlier */
 
 	/* subscriptions: durable/subs.h */
@@ -283,10 +307,18 @@ int sc_ds_index(struct sc_ds_work *work, struct sc_ds_entry *entry, int64_t at_u
 int sc_ds_sweep(struct sc_ds_work *work, unsigned max, bool *ret_more, struct sc_err *err);
 int sc_ds_delete_page(struct sc_ds_work *work, unsigned max, bool *ret_more, struct sc_err *err);
 int sc_ds_repair(struct sc_ds_work *work, unsigned max, bool *ret_more, struct sc_err *err);
+/* The transaction came to nothing, and so did what chores had learned in it. */
+void sc_ds_chores_lost(struct sc_ds *ds);
 /* The first row of TABLE at or after FROM: 1 = *ret_key is a copy of its key, VALUE its value (good
  * until the next write). */
 int sc_ds_row_from(struct sc_kv_txn *txn, int table, struct sc_span from, struct sc_ds_key *ret_key,
 		   struct sc_span *ret_value, struct sc_err *err);
+/* The same for a chore: past the rows that were set aside; if it fails as damaged now, this one is. */
+int sc_ds_row_to_do(struct sc_ds *ds, struct sc_kv_txn *txn, int table, struct sc_span from,
+		    struct sc_ds_key *ret_key, struct sc_span *ret_value, struct sc_err *err);
+/* The row that was being done when ERR came is set aside, so that the others go on: false = none was,
+ * or too many are. */
+bool sc_ds_set_aside(struct sc_ds *ds, const struct sc_err *err);
 
 /* -- access.c -- */
 /* The stream as it is now: its last access with those not stored yet, and with who waits. */
@@ -294,6 +326,8 @@ void sc_ds_access_see(struct sc_ds *ds, struct sc_ds_stream *stream, int64_t now
 /* An access; the store has STORED_US of it. SC_E_NOMEM when it cannot be kept. */
 int sc_ds_access_note(struct sc_ds *ds, const struct sc_ds_stream *stream, int64_t stored_us,
 		      int64_t now_us, struct sc_err *err);
+/* With very many, all of them are due. */
+void sc_ds_access_press(struct sc_ds *ds);
 /* Stores those that are due, or ALL. */
 int sc_ds_access_store(struct sc_ds_work *work, bool all, struct sc_err *err);
 /* After the commit (or for one that is deleted). */

@@ -76,8 +76,8 @@ int sc_ds_sub_try_wake(struct sc_ds_work *work, struct sc_ds_sub_row *row, struc
 int sc_ds_sub_ack_told(struct sc_ds_work *work, struct sc_ds_sub_row *row, struct sc_err *err);
 /* Leases that are over. */
 int sc_ds_subs_lapse(struct sc_ds_work *work, unsigned max, struct sc_err *err);
-/* The first time in the index of what is due, of KIND 'L' or 'A', or INT64_MAX. */
-int sc_ds_due_first(struct sc_kv_txn *txn, char kind, int64_t *ret_us, struct sc_err *err);
+/* When the first lease ends, into ds->lease_us, or INT64_MAX. */
+int sc_ds_lease_first(struct sc_ds *ds, struct sc_kv_txn *txn, struct sc_err *err);
 
 /* -- subs_link.c -- */
 /* All that a new subscription is linked to. 0 = it would be too many, and nothing was done. */

@@ -181,17 +181,26 @@ int sc_ds_sub_ack_told(struct sc_ds_work *work, struct sc_ds_sub_row *row, struc
 	return rc < 0 ? rc : 0;
 }
 
-int sc_ds_due_first(struct sc_kv_txn *txn, char kind, int64_t *ret_us, struct sc_err *err)
+/* 1 = *ret_key is that of the first lease, and it is in ds->lease_us when it ends. */
+static int first_lease(struct sc_ds *ds, struct sc_kv_txn *txn, struct sc_ds_key *ret_key,
+		       struct sc_err *err)
 {
-	struct sc_ds_key key;
 	struct sc_span value;
-	int rc = sc_ds_row_from(txn, SC_DS_DUE, sc_span(&kind, 1), &key, &value, err);
+	int rc = sc_ds_row_to_do(ds, txn, SC_DS_DUE, SC_SPAN("L"), ret_key, &value, err);
 
 	if (rc < 0)
 		return rc;
-	*ret_us = rc == 1 && key.len == 17 && key.data[0] == kind ? sc_ds_key_time(key.data + 1)
-								  : INT64_MAX;
-	return 0;
+	rc = rc == 1 && ret_key->len == 17 && ret_key->data[0] == 'L';
+	ds->lease_us = rc ? sc_ds_key_time(ret_key->data + 1) : INT64_MAX;
+	return rc;
+}
+
+int sc_ds_lease_first(struct sc_ds *ds, struct sc_kv_txn *txn, struct sc_err *err)
+{
+	struct sc_ds_key key;
+	int rc = first_lease(ds, txn, &key, err);
+
+	return rc < 0 ? rc : 0;
 }
 
 /* One row that is due: a lease is over, or there is none (any more). */
@@ -214,22 +223,16 @@ static int lapse_one(struct sc_ds_work *work, struct sc_ds_sub_row *row,
 
 int sc_ds_subs_lapse(struct sc_ds_work *work, unsigned max, struct sc_err *err)
 {
-	int64_t now_us = sc_wall_us(), *first_us = &work->ds->lease_us;
+	int64_t now_us = sc_wall_us();
 	struct sc_ds_sub_row row;
 	struct sc_ds_key key;
-	struct sc_span value;
 	int rc = 0;
 
 	sc_ds_sub_row_init(&row);
 	for (; rc == 0 && max > 0; max--) {
-		rc = sc_ds_row_from(work->txn, SC_DS_DUE, SC_SPAN("L"), &key, &value, err);
-		if (rc < 0)
-			break;
-		*first_us = rc == 1 && key.len == 17 && key.data[0] == 'L'
-				    ? sc_ds_key_time(key.data + 1)
-				    : INT64_MAX;
-		if (*first_us > now_us) {
-			rc = 0;
+		rc = first_lease(work->ds, work->txn, &key, err);
+		if (rc <= 0 || work->ds->lease_us > now_us) {
+			rc = rc < 0 ? rc : 0;
 			break;
 		}
 		rc = lapse_one(work, &row, &key, now_us, err);

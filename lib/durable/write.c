@@ -45,6 +45,8 @@ int sc_ds_mark(struct sc_ds_work *work, uint64_t sid, char what, struct sc_err *
 
 	sc_ds_key1(&key, sid);
 	work->ds->backlog = true;
+	if (work->ds->walk.sid == sid)
+		work->ds->walk.again = true;
 	return sc_kv_put(work->txn, SC_DS_DELETES, sc_ds_key_span(&key), sc_span(&what, 1), err);
 }
 
@@ -364,7 +366,11 @@ static int append(struct sc_ds_work *work, struct sc_ds_call *call, struct sc_er
 		entry->stream.accessed_us = now_us;
 	if (append.store)
 		return store(work, entry, &append, &key, err);
-	return sc_ds_access_note(work->ds, &entry->stream, entry->stored_us, now_us, err);
+	rc = sc_ds_access_note(work->ds, &entry->stream, entry->stored_us, now_us, err);
+	if (rc != SC_E_BUSY)
+		return rc;
+	entry->dirty = true; /* stored now, then */
+	return 0;
 }
 
 static int delete (struct sc_ds_work *work, struct sc_ds_call *call, struct sc_err *err)
