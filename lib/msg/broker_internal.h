@@ -13,7 +13,7 @@
 #define SC_MSG_BROKER_INTERNAL_H
 
 #include "msg/broker.h"
-#include "msg/heap.h"
+#include "base/heap.h"
 #include "msg/router.h"
 #include "msg/table.h"
 
