@@ -17,11 +17,9 @@
 struct opts {
 	struct sc_common common;
 	struct sc_port_opts port;
-	struct sc_opt_list origins;
 	bool no_auth, no_state, plain_acks;
-	const char *root, *token_file, *admin_token_file, *state;
-	int64_t queue_size, max_nodes, max_age_ms, ack_timeout_ms, endpoint_idle_ms, stats_ms,
-		grace_ms;
+	const char *root, *admin_token_file, *state;
+	int64_t queue_size, max_age_ms, ack_timeout_ms, endpoint_idle_ms, stats_ms, grace_ms;
 	uint64_t max_message, max_memory;
 	int order;
 };
@@ -52,12 +50,7 @@ static const struct sc_opt options[] = {
 	  .hidden = true,
 	  .help = "the same as --tls-key" },
 	SC_OPT_GROUP("Who may come"),
-	{ .name = "token-file",
-	  .letter = 'T',
-	  .kind = SC_OPT_FILE,
-	  .arg = "FILE",
-	  .into = offsetof(struct opts, token_file),
-	  .help = "take only requests with a token of FILE, one a line (or the one in SC_TOKEN)" },
+	SC_PORT_TOKEN_OPTION(struct opts, port, ", one a line (or the one in SC_TOKEN)"),
 	{ .name = "admin-token-file",
 	  .kind = SC_OPT_FILE,
 	  .arg = "FILE",
@@ -68,11 +61,7 @@ static const struct sc_opt options[] = {
 	  .kind = SC_OPT_FLAG,
 	  .into = offsetof(struct opts, no_auth),
 	  .help = "listen on other addresses than this machine's own without any token" },
-	{ .name = "origin",
-	  .kind = SC_OPT_LIST,
-	  .arg = "ORIGIN",
-	  .into = offsetof(struct opts, origins),
-	  .help = "take only browsers that come from this origin" },
+	SC_PORT_ORIGIN_OPTION(struct opts, port),
 	SC_OPT_GROUP("Queues"),
 	{ .name = "queue-size",
 	  .kind = SC_OPT_NUMBER,
@@ -136,14 +125,7 @@ static const struct sc_opt options[] = {
 	  .into = offsetof(struct opts, plain_acks),
 	  .help = "acks carry nil, not the number of endpoints that a message went to" },
 	SC_OPT_GROUP("Limits"),
-	{ .name = "max-nodes",
-	  .kind = SC_OPT_NUMBER,
-	  .arg = "N",
-	  .into = offsetof(struct opts, max_nodes),
-	  .standard = "10000",
-	  .min = 0,
-	  .max = -1,
-	  .help = "most nodes at once, 0 for any number; more get 503" },
+	SC_PORT_CLIENTS_OPTION(struct opts, port, "max-nodes", "nodes", "10000"),
 	SC_PORT_ADDRESS_OPTIONS(struct opts, port),
 	{ .name = "endpoint-idle",
 	  .kind = SC_OPT_DURATION,
@@ -259,9 +241,6 @@ static void fill_server(const struct opts *o, struct sc_server_options *net)
 	static const char *const standard[] = { STANDARD_ADDRESS };
 
 	sc_port_opts_fill(&o->port, standard, net);
-	net->origins = o->origins.items;
-	net->origin_count = o->origins.count;
-	net->clients_max = (size_t)o->max_nodes;
 	net->message_max_bytes = o->max_message;
 	net->memory_max_bytes = o->max_memory;
 }
@@ -299,7 +278,7 @@ static int run(const void *given, char *const *operands, struct sc_err *err)
 	fill_server(o, &d.server);
 	fill_broker(o, &d.broker);
 	d.root = o->root;
-	d.token_file = o->token_file;
+	d.token_file = o->port.token_file;
 	d.admin_token_file = o->admin_token_file;
 	d.token = token && *token ? token : NULL;
 	d.no_auth = o->no_auth;

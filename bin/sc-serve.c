@@ -11,10 +11,9 @@
 struct opts {
 	struct sc_common common;
 	struct sc_port_opts port;
-	struct sc_opt_list origins;
 	bool compress, publish, has_max_replay, replay_archive;
-	const char *token_file, *archive;
-	int64_t max_clients, max_backlog, max_replay, idle_ms, grace_ms;
+	const char *archive;
+	int64_t max_backlog, max_replay, idle_ms, grace_ms;
 	uint64_t ring, max_message, max_memory, header;
 	int wire;
 };
@@ -27,18 +26,8 @@ static const struct sc_opt options[] = {
 	SC_PORT_LISTEN_OPTIONS(struct opts, port, STANDARD_ADDRESS),
 	SC_PORT_TLS_OPTIONS(struct opts, port, "", "clients"),
 	SC_OPT_GROUP("Who may come"),
-	{ .name = "token-file",
-	  .letter = 'T',
-	  .kind = SC_OPT_FILE,
-	  .arg = "FILE",
-	  .into = offsetof(struct opts, token_file),
-	  .help = "take only requests with a token of FILE: one a line, with read, publish or all "
-		  "in front" },
-	{ .name = "origin",
-	  .kind = SC_OPT_LIST,
-	  .arg = "ORIGIN",
-	  .into = offsetof(struct opts, origins),
-	  .help = "take only browsers that come from this origin" },
+	SC_PORT_TOKEN_OPTION(struct opts, port, ": one a line, with read, publish or all in front"),
+	SC_PORT_ORIGIN_OPTION(struct opts, port),
 	{ .name = "publish",
 	  .kind = SC_OPT_FLAG,
 	  .into = offsetof(struct opts, publish),
@@ -102,14 +91,7 @@ static const struct sc_opt options[] = {
 	  .max = 64 << 20,
 	  .help = "longest message taken from publishers and from standard input" },
 	SC_OPT_GROUP("Limits"),
-	{ .name = "max-clients",
-	  .kind = SC_OPT_NUMBER,
-	  .arg = "N",
-	  .into = offsetof(struct opts, max_clients),
-	  .standard = "10000",
-	  .min = 0,
-	  .max = -1,
-	  .help = "most clients at once, 0 for any number; more get 503" },
+	SC_PORT_CLIENTS_OPTION(struct opts, port, "max-clients", "clients", "10000"),
 	SC_PORT_ADDRESS_OPTIONS(struct opts, port),
 	{ .name = "max-memory",
 	  .kind = SC_OPT_SIZE,
@@ -153,9 +135,6 @@ static void fill(const struct opts *o, struct sc_serve_options *s)
 	struct sc_server_options *net = &s->server;
 
 	sc_port_opts_fill(&o->port, standard, net);
-	net->origins = o->origins.items;
-	net->origin_count = o->origins.count;
-	net->clients_max = (size_t)o->max_clients;
 	net->head_max_bytes = o->header;
 	net->message_max_bytes = o->max_message;
 	net->memory_max_bytes = o->max_memory;
@@ -170,7 +149,7 @@ static void fill(const struct opts *o, struct sc_serve_options *s)
 		.max_replay = (uint64_t)o->max_replay,
 		.publish = o->publish,
 	};
-	s->token_file = o->token_file;
+	s->token_file = o->port.token_file;
 	s->archive = o->archive;
 	s->replay_archive = o->replay_archive;
 	s->ready_fd = o->port.ready_fd;

@@ -19,9 +19,9 @@ struct serve_opts {
 	struct sc_port_opts port;
 	struct sc_opt_list logs;
 	bool private_cache, trust_forwarded, subscriptions;
-	const char *token_file, *cors, *prefix, *webhook_ca;
+	const char *cors, *prefix, *webhook_ca;
 	int64_t long_poll_ms, sse_ms, head_ms, idle_ms, grace_ms;
-	int64_t max_clients, max_path, max_subscriptions, max_links, webhook_ms;
+	int64_t max_path, max_subscriptions, max_links, webhook_ms;
 	uint64_t max_body, max_held, max_read;
 };
 struct plain_opts {

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -351,8 +352,9 @@ static void keep_rights(int fd, const char *path)
 		errno = 0;
 }
 
-int sc_replace_file(const char *path, const void *data, size_t len, mode_t mode, bool sync,
-		    struct sc_err *err)
+int sc_replace_file_by(const char *path,
+		       int (*write)(void *arg, int fd, const char *name, struct sc_err *err),
+		       void *arg, mode_t mode, bool sync, struct sc_err *err)
 {
 	char temporary[PATH_MAX], parent[PATH_MAX];
 	int n = snprintf(temporary, sizeof(temporary), "%s.%ld.tmp", path, (long)getpid());
@@ -367,7 +369,7 @@ int sc_replace_file(const char *path, const void *data, size_t len, mode_t mode,
 	if (fd < 0)
 		return failed(err, SC_E_CANTCREAT, "cannot create", temporary);
 	keep_rights(fd, path);
-	rc = sc_write_all(fd, data, len, temporary, err);
+	rc = write(arg, fd, temporary, err);
 	if (rc == 0 && sync && sc_sys_fsync(fd) < 0)
 		rc = failed(err, SC_E_IO, "cannot sync", temporary);
 	if (close(fd) < 0 && rc == 0)
@@ -379,6 +381,21 @@ int sc_replace_file(const char *path, const void *data, size_t len, mode_t mode,
 		return rc;
 	}
 	return sync ? sc_sync_dir(parent, err) : 0;
+}
+
+static int write_span(void *arg, int fd, const char *name, struct sc_err *err)
+{
+	const struct sc_span *data = arg;
+
+	return sc_write_all(fd, data->data, data->len, name, err);
+}
+
+int sc_replace_file(const char *path, const void *data, size_t len, mode_t mode, bool sync,
+		    struct sc_err *err)
+{
+	struct sc_span span = sc_span(data, len);
+
+	return sc_replace_file_by(path, write_span, &span, mode, sync, err);
 }
 
 /* "NAME.PID.tmp"? */
@@ -446,4 +463,14 @@ int sc_path_base(const char *path, char *ret_name, size_t size)
 	memcpy(ret_name, last, len);
 	ret_name[len] = 0;
 	return 0;
+}
+
+void sc_raise_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &limit);
+	}
 }

@@ -34,6 +34,9 @@ int sc_read_file(const char *path, struct sc_bytes *buf, struct sc_err *err);
  * file; else mode and owner stay, as far as we may. */
 int sc_replace_file(const char *path, const void *data, size_t len, mode_t mode, bool sync,
 		    struct sc_err *err);
+/* The same for what is written piece by piece: WRITE gets the new file and its name. */
+int sc_replace_file_by(const char *path, int (*write)(void *arg, int fd, const char *name, struct sc_err *err),
+		       void *arg, mode_t mode, bool sync, struct sc_err *err);
 /* Away with the new names that it left beside PATH when its process was killed. For whoever is the
  * only one that replaces PATH now. */
 void sc_replace_sweep(const char *path);
@@ -62,5 +65,9 @@ int sc_sys_unlink(const char *path);
 void *sc_malloc(size_t size);
 void *sc_calloc(size_t count, size_t size);
 void *sc_realloc(void *old, size_t size);
+
+/* A server's peer is a descriptor, and the usual limit is for programs that have few: the soft
+ * limit becomes the hard one; failing that, fewer are served. */
+void sc_raise_descriptors(void);
 
 #endif

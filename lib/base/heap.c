@@ -1,10 +1,10 @@
-/* msg/heap.c: a binary heap of things that carry their place. */
+/* base/heap.c: a binary heap of things that carry their place. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/file.h"
-#include "msg/heap.h"
+#include "base/heap.h"
 
 void sc_heap_done(struct sc_heap *h)
 {

@@ -1,5 +1,5 @@
 /*
- * msg/heap.h: things in the order of a key, the least first; things carry their place.
+ * base/heap.h: things in the order of a key, the least first; things carry their place.
  *
  * Owns      its array, until sc_heap_done; items are the caller's.
  * Units     none.
@@ -7,8 +7,8 @@
  * Safety    one thread a heap.
  * Source    our own.
  */
-#ifndef SC_MSG_HEAP_H
-#define SC_MSG_HEAP_H
+#ifndef SC_BASE_HEAP_H
+#define SC_BASE_HEAP_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -147,17 +146,6 @@ static int open_shards(struct sc_ds_http *http, struct sc_err *err)
 	return 0;
 }
 
-/* A client is a descriptor, and the usual limit is for programs that have few. */
-static void raise_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
-
 static int open_subscriptions(struct sc_ds_http *http, struct sc_err *err)
 {
 	struct sc_ds_webhook_options options = { .ca = http->o.webhook_ca,
@@ -174,7 +162,7 @@ static int open_all(struct sc_ds_http *http, struct sc_err *err)
 
 	if (rc == 0)
 		rc = check_cors(http, err);
-	raise_limit();
+	sc_raise_descriptors();
 	if (rc == 0)
 		rc = sc_ds_peers_init(&http->peers, http->o.per_address_max, err);
 	if (rc == 0 && http->o.token_file)
@@ -212,46 +200,19 @@ static void close_all(struct sc_ds_http *http)
 
 /* Telling that it is ready. */
 
-static int put_ready(const struct sc_ds_http *http, struct sc_bytes *out)
-{
-	int port = 0, rc;
-
-	for (size_t i = 0; i < http->listen.count && !port; i++)
-		port = http->listen.sockets[i].port;
-	rc = sc_bytes_putf(out, "{\"event\":\"ready\",\"pid\":%ld,\"port\":%d,\"addresses\":[",
-			   (long)getpid(), port);
-	for (size_t i = 0; rc == 0 && i < http->listen.count; i++) {
-		rc = i ? sc_bytes_putc(out, ',') : 0;
-		if (rc == 0)
-			rc = sc_bytes_put_json(out, sc_span_str(http->listen.sockets[i].name));
-	}
-	if (rc == 0)
-		rc = sc_bytes_puts(out, "],\"prefix\":");
-	if (rc == 0)
-		rc = sc_bytes_put_json(out, http->prefix);
-	return rc < 0 ? rc : sc_bytes_puts(out, "}\n");
-}
-
 static int tell_ready(struct sc_ds_http *http, struct sc_err *err)
 {
-	struct sc_bytes line;
-	int rc = 0;
+	struct sc_bytes prefix;
+	int rc;
 
-	sc_bytes_init(&line, 1 << 20);
-	if (put_ready(http, &line) < 0) {
-		rc = sc_err_nomem(err, "cannot tell that it is ready");
-	} else if (http->o.ready_fd >= 0) {
-		rc = sc_write_all(http->o.ready_fd, line.data, line.len, "ready", err);
-		close(http->o.ready_fd);
-	}
-	if (rc == 0 && http->o.say) {
-		/* the JSON line without its braces and newline is the message's fields */
-		line.data[line.len - 2] = 0;
-		for (size_t i = 0; i < http->listen.count; i++)
-			http->o.say(SC_NOTICE, i ? NULL : line.data + 1, "listening on %s%s",
-				    http->listen.sockets[i].name, http->tls ? " (TLS)" : "");
-	}
-	sc_bytes_done(&line);
+	sc_bytes_init(&prefix, 1 << 20);
+	rc = sc_bytes_puts(&prefix, ",\"prefix\":");
+	if (rc == 0)
+		rc = sc_bytes_put_json(&prefix, http->prefix);
+	rc = rc < 0 ? sc_err_nomem(err, "cannot tell that it is ready")
+		    : sc_listen_tell(&http->listen, sc_span(prefix.data, prefix.len),
+				     http->tls ? " (TLS)" : "", http->o.ready_fd, http->o.say, err);
+	sc_bytes_done(&prefix);
 	return rc;
 }
 

@@ -25,7 +25,6 @@ int sc_ds_conn_open(struct sc_ds_shard *shard, int fd, struct sc_ds_peer peer)
 				     .fd = fd,
 				     .peer = peer,
 				     .phase = SC_DS_AT_HEAD,
-				     .heap_at = SIZE_MAX,
 				     .due_us = SC_DS_NEVER,
 				     .note.conn = conn };
 	if (http->o.cert) {

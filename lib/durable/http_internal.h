@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 
+#include "base/heap.h"
 #include "durable/http.h"
 #include "durable/http_fields.h"
 #include "durable/http_log.h"
@@ -88,8 +89,8 @@ struct sc_ds_conn {
 	atomic_bool noted;
 	unsigned turns;     /* requests answered in this turn of the shard */
 	/* the timer: due_us may move back without the heap being told */
-	int64_t due_us, heap_us;
-	size_t heap_at; /* SIZE_MAX: not in it */
+	int64_t due_us;
+	struct sc_heap_item timer;
 
 	/* what came and was not looked at yet: a part of a head, what was pipelined */
 	struct sc_bytes in;
@@ -166,8 +167,7 @@ struct sc_ds_shard {
 	bool accepting;
 	struct sc_ds_conn conns; /* head of a ring */
 	atomic_size_t conn_count;
-	struct sc_ds_conn **heap;
-	size_t heap_len, heap_cap;
+	struct sc_heap timers;
 	struct sc_ds_lingerer *lingerers;
 	size_t lingerer_count;
 	struct sc_log **logs;

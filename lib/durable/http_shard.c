@@ -288,6 +288,6 @@ void sc_ds_shard_close(struct sc_ds_shard *shard)
 		sc_log_close(shard->logs[i]);
 	free(shard->logs);
 	free(shard->listeners);
-	free(shard->heap);
+	sc_heap_done(&shard->timers);
 	free(shard->input);
 }

@@ -373,7 +373,9 @@ static int append(struct sc_ds_work *work, struct sc_ds_call *call, struct sc_er
 	return 0;
 }
 
-static int delete (struct sc_ds_work *work, struct sc_ds_call *call, struct sc_err *err)
+/* 1 = the stream that a DELETE or a trim is about is there. */
+static int find_live(struct sc_ds_work *work, struct sc_ds_call *call,
+		     struct sc_ds_entry **ret_entry, struct sc_err *err)
 {
 	struct sc_ds_entry *entry = NULL;
 	int rc = 0;
@@ -382,24 +384,26 @@ static int delete (struct sc_ds_work *work, struct sc_ds_call *call, struct sc_e
 		rc = sc_ds_work_path(work, call->request.path, &entry, err);
 	if (rc < 0)
 		return rc;
-	if (!sc_ds_delete_decide(entry && entry->exists ? &entry->stream : NULL, now_of(call),
-				 &call->answer))
-		return 0;
-	return sc_ds_remove(work, entry, err);
+	*ret_entry = entry;
+	return sc_ds_delete_decide(entry && entry->exists ? &entry->stream : NULL, now_of(call),
+				   &call->answer);
+}
+
+static int delete (struct sc_ds_work *work, struct sc_ds_call *call, struct sc_err *err)
+{
+	struct sc_ds_entry *entry;
+	int rc = find_live(work, call, &entry, err);
+
+	return rc == 1 ? sc_ds_remove(work, entry, err) : rc;
 }
 
 static int trim(struct sc_ds_work *work, struct sc_ds_call *call, struct sc_err *err)
 {
-	struct sc_ds_entry *entry = NULL;
-	int rc = 0;
+	struct sc_ds_entry *entry;
+	int rc = find_live(work, call, &entry, err);
 
-	if (sc_ds_path_valid(call->request.path))
-		rc = sc_ds_work_path(work, call->request.path, &entry, err);
-	if (rc < 0)
+	if (rc <= 0)
 		return rc;
-	if (!sc_ds_delete_decide(entry && entry->exists ? &entry->stream : NULL, now_of(call),
-				 &call->answer))
-		return 0;
 	if (call->position > entry->stream.tail) {
 		sc_ds_answer_error(&call->answer, 400,
 				   "the offset is behind the end of the stream");

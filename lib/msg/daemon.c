@@ -3,7 +3,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -142,55 +141,6 @@ static void on_stats(void *arg)
 
 /* The beginning. */
 
-static int put_ready(const struct sc_daemon *d, struct sc_bytes *out)
-{
-	int rc = sc_bytes_putf(out, "{\"event\":\"ready\",\"pid\":%ld,\"port\":%d,\"addresses\":[",
-			       (long)getpid(), sc_server_port(d->server));
-	const char *address;
-
-	for (size_t i = 0; rc == 0 && (address = sc_server_address(d->server, i)); i++) {
-		rc = i ? sc_bytes_putc(out, ',') : 0;
-		if (rc == 0)
-			rc = sc_bytes_put_json(out, sc_span_str(address));
-	}
-	return rc < 0 ? rc : sc_bytes_puts(out, "]}\n");
-}
-
-/* Tell the world that it listens: in words on stderr, as JSON on the descriptor asked for. */
-static int tell_ready(struct sc_daemon *d, struct sc_err *err)
-{
-	struct sc_bytes line;
-	const char *address;
-	int rc = 0;
-
-	sc_bytes_init(&line, 1 << 20);
-	if (put_ready(d, &line) < 0) {
-		rc = sc_err_nomem(err, "cannot tell that it is ready");
-	} else if (d->o->ready_fd >= 0) {
-		rc = sc_write_all(d->o->ready_fd, line.data, line.len, "ready", err);
-		close(d->o->ready_fd);
-	}
-	if (rc == 0 && d->o->say) {
-		/* the JSON line without its braces and newline is the message's fields */
-		line.data[line.len - 2] = 0;
-		for (size_t i = 0; (address = sc_server_address(d->server, i)); i++)
-			d->o->say(SC_NOTICE, i ? NULL : line.data + 1, "listening on %s", address);
-	}
-	sc_bytes_done(&line);
-	return rc;
-}
-
-/* A node is a descriptor, and the usual limit is for programs that have few. */
-static void raise_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
-
 /* The usual place may be that of another broker, which has the same port at another address; a
  * place that a person named must be ours. */
 static int lock_state(struct sc_daemon *d, struct sc_err *err)
@@ -275,7 +225,7 @@ static int open_door(struct sc_daemon *d, struct sc_err *err)
 	int rc = d->state ? sc_state_remove(d->state, err) : 0;
 
 	if (rc == 0)
-		rc = tell_ready(d, err);
+		rc = sc_server_tell(d->server, SC_SPAN(""), "", d->o->ready_fd, d->o->say, err);
 	if (rc < 0)
 		put_back(d);
 	return rc;
@@ -285,7 +235,7 @@ static int set_up(struct sc_daemon *d, struct sc_err *err)
 {
 	int rc;
 
-	raise_limit();
+	sc_raise_descriptors();
 	rc = sc_loop_new(&d->loop, err);
 	if (rc == 0)
 		rc = sc_daemon_tokens_open(d, err);

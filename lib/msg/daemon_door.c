@@ -1,9 +1,9 @@
 /* msg/daemon_door.c: who may come, and where to. */
 #include <string.h>
-#include <strings.h>
 
 #include "json/scan.h"
 #include "msg/daemon_internal.h"
+#include "net/http.h"
 
 static const struct sc_token_word node_words[] = { { "node", SC_DAEMON_NODE }, { NULL, 0 } };
 static const struct sc_token_word admin_words[] = { { "admin", SC_DAEMON_NODE | SC_DAEMON_ADMIN },
@@ -58,7 +58,7 @@ void sc_daemon_authorise(void *arg, const struct sc_request *request, struct sc_
 {
 	struct sc_daemon *d = arg;
 
-	if (!request->upgrade && sc_span_is(sc_daemon_path(request->target), "/healthz"))
+	if (!request->upgrade && sc_span_is(sc_http_path(request->target), "/healthz"))
 		return; /* for machines that watch */
 	if (sc_daemon_allow(d, request->authorization))
 		return;
@@ -66,22 +66,6 @@ void sc_daemon_authorise(void *arg, const struct sc_request *request, struct sc_
 	reply->fields = request->authorization.data
 				? "WWW-Authenticate: Bearer error=\"invalid_token\"\r\n"
 				: "WWW-Authenticate: Bearer\r\n";
-}
-
-struct sc_span sc_daemon_path(struct sc_span target)
-{
-	size_t at = 0, end;
-
-	/* a target may be a whole URL (RFC 9112, 3.2.2) */
-	if (target.len >= 7 && !strncasecmp(target.data, "http://", 7))
-		at = 7;
-	else if (target.len >= 8 && !strncasecmp(target.data, "https://", 8))
-		at = 8;
-	while (at && at < target.len && !memchr("/?#", target.data[at], 3))
-		at++;
-	for (end = at; end < target.len && target.data[end] != '?';)
-		end++;
-	return end == at && at ? SC_SPAN("/") : sc_span(target.data + at, end - at);
 }
 
 static int digit(char c)
@@ -111,7 +95,7 @@ bool sc_daemon_endpoint(const struct sc_daemon *d, struct sc_span target,
 	struct sc_span rest;
 	size_t len = 0;
 
-	if (!below(sc_daemon_path(target), d->o->root, &rest))
+	if (!below(sc_http_path(target), d->o->root, &rest))
 		return false;
 	for (size_t i = 0; i < rest.len; i++) {
 		char c = rest.data[i];

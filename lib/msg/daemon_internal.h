@@ -62,8 +62,6 @@ void sc_daemon_tokens_refresh(struct sc_daemon *d);
 bool sc_daemon_guarded(const struct sc_daemon *d); /* a token is needed */
 unsigned sc_daemon_allow(struct sc_daemon *d, struct sc_span authorization);
 void sc_daemon_authorise(void *arg, const struct sc_request *request, struct sc_reply *reply);
-/* The path of a target, without its query. */
-struct sc_span sc_daemon_path(struct sc_span target);
 /* The endpoint that a target names; false: none. */
 bool sc_daemon_endpoint(const struct sc_daemon *d, struct sc_span target, char ret_name[SC_MSG_NAME_MAX],
 			unsigned char *ret_len);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "msg/daemon_internal.h"
+#include "net/http.h"
 
 /* Appends until one fails; then nothing more, and the failure is kept. */
 struct text {
@@ -175,7 +176,7 @@ void sc_daemon_http(void *arg, struct sc_conn *conn, const struct sc_request *re
 		    struct sc_reply *reply)
 {
 	struct sc_daemon *d = arg;
-	struct sc_span path = sc_daemon_path(request->target);
+	struct sc_span path = sc_http_path(request->target);
 	char name[SC_MSG_NAME_MAX];
 	unsigned char len;
 	int rc = 0;

@@ -336,31 +336,16 @@ int sc_state_remove(const char *path, struct sc_err *err)
 	return sc_sync_dir(folder, err);
 }
 
+static int write_state(void *arg, int fd, const char *name, struct sc_err *err)
+{
+	return write_all(arg, fd, name, err);
+}
+
 int sc_state_write(const char *path, struct sc_broker *broker, struct sc_err *err)
 {
-	char temporary[PATH_MAX], folder[PATH_MAX];
-	int n = snprintf(temporary, sizeof(temporary), "%s.%ld.tmp", path, (long)getpid());
-	int rc = folder_of(path, folder, err), fd;
+	int rc = sc_replace_file_by(path, write_state, broker, 0600, true, err);
 
 	if (rc < 0)
-		return rc;
-	if (n < 0 || (size_t)n >= sizeof(temporary)) {
-		sc_err_set(err, SC_E_CANTCREAT, "cannot keep the state", "the name is too long");
-		return SC_E_CANTCREAT;
-	}
-	fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return failed(err, SC_E_CANTCREAT, "cannot create", temporary);
-	rc = write_all(broker, fd, temporary, err);
-	if (rc == 0 && sc_sys_fsync(fd) < 0)
-		rc = failed(err, SC_E_IO, "cannot sync", temporary);
-	if (close(fd) < 0 && rc == 0)
-		rc = failed(err, SC_E_IO, "cannot close", temporary);
-	if (rc == 0 && sc_sys_rename(temporary, path) < 0)
-		rc = failed(err, SC_E_IO, "cannot replace", path);
-	if (rc < 0) {
-		unlink(temporary);
-		return rc;
-	}
-	return sc_sync_dir(folder, err);
+		sc_err_on(err, "state file", path);
+	return rc;
 }

@@ -175,6 +175,21 @@ bool sc_http_lists(const struct sc_http_head *head, const char *name, const char
 	return false;
 }
 
+struct sc_span sc_http_path(struct sc_span target)
+{
+	size_t at = 0, end;
+
+	if (target.len >= 7 && !strncasecmp(target.data, "http://", 7))
+		at = 7;
+	else if (target.len >= 8 && !strncasecmp(target.data, "https://", 8))
+		at = 8;
+	while (at && at < target.len && !memchr("/?#", target.data[at], 3))
+		at++;
+	for (end = at; end < target.len && target.data[end] != '?';)
+		end++;
+	return end == at && at ? SC_SPAN("/") : sc_span(target.data + at, end - at);
+}
+
 const char *sc_http_reason(int status)
 {
 	static const struct {

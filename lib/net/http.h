@@ -46,6 +46,9 @@ bool sc_http_is(struct sc_span text, const char *word);  /* ASCII, any case */
 /* A comma-separated list, over all fields of that name, holds WORD (any case). */
 bool sc_http_lists(const struct sc_http_head *head, const char *name, const char *word);
 
+/* The path of a target, which may be a whole URL (RFC 9112, 3.2.2), without its query. */
+struct sc_span sc_http_path(struct sc_span target);
+
 const char *sc_http_reason(int status);
 /* The head of an answer, "Connection: close" always; type may be NULL; extra: more lines, each
  * with its CRLF, may be NULL; length -1 leaves Content-Length out. */

@@ -318,3 +318,50 @@ void sc_listen_done(struct sc_listen_list *list)
 	free(list->sockets);
 	*list = (struct sc_listen_list){ 0 };
 }
+
+static int put_ready(const struct sc_listen_list *list, struct sc_span members,
+		     struct sc_bytes *out)
+{
+	int port = 0, rc;
+
+	for (size_t i = 0; i < list->count && !port; i++)
+		port = list->sockets[i].port;
+	rc = sc_bytes_putf(out, "{\"event\":\"ready\",\"pid\":%ld,\"port\":%d,\"addresses\":[",
+			   (long)getpid(), port);
+	for (size_t i = 0; rc == 0 && i < list->count; i++) {
+		rc = i ? sc_bytes_putc(out, ',') : 0;
+		if (rc == 0)
+			rc = sc_bytes_put_json(out, sc_span_str(list->sockets[i].name));
+	}
+	if (rc == 0)
+		rc = sc_bytes_putc(out, ']');
+	if (rc == 0)
+		rc = sc_bytes_put(out, members.data, members.len);
+	return rc < 0 ? rc : sc_bytes_puts(out, "}\n");
+}
+
+int sc_listen_tell(const struct sc_listen_list *list, struct sc_span members, const char *about,
+		   int ready_fd,
+		   void (*say)(enum sc_level level, const char *fields, const char *format, ...),
+		   struct sc_err *err)
+{
+	struct sc_bytes line;
+	int rc = 0;
+
+	sc_bytes_init(&line, 1 << 20);
+	if (put_ready(list, members, &line) < 0) {
+		rc = sc_err_nomem(err, "cannot tell that it is ready");
+	} else if (ready_fd >= 0) {
+		rc = sc_write_all(ready_fd, line.data, line.len, "ready", err);
+		close(ready_fd);
+	}
+	if (rc == 0 && say) {
+		/* the JSON line without its braces and newline is the message's fields */
+		line.data[line.len - 2] = 0;
+		for (size_t i = 0; i < list->count; i++)
+			say(SC_NOTICE, i ? NULL : line.data + 1, "listening on %s%s",
+			    list->sockets[i].name, about);
+	}
+	sc_bytes_done(&line);
+	return rc;
+}

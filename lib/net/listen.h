@@ -15,7 +15,9 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
+#include "base/bytes.h"
 #include "base/err.h"
+#include "base/say.h"
 
 struct sc_listen_socket {
 	int fd;
@@ -37,6 +39,11 @@ int sc_listen_add(struct sc_listen_list *list, const char *address, struct sc_er
  * Adds none when there are none. */
 int sc_listen_add_passed(struct sc_listen_list *list, struct sc_err *err);
 void sc_listen_done(struct sc_listen_list *list);
+/* Tell the world that it listens: as one JSON line on READY_FD (-1: nowhere), which is closed
+ * then, and in words for each address to SAY (may be NULL), which gets the line's members with
+ * the first. MEMBERS: more of them, each with a comma in front; ABOUT: words behind an address. */
+int sc_listen_tell(const struct sc_listen_list *list, struct sc_span members, const char *about, int ready_fd,
+		   void (*say)(enum sc_level level, const char *fields, const char *format, ...), struct sc_err *err);
 /* "127.0.0.1:40812", "[::1]:40812", "unix". */
 void sc_listen_name(const struct sockaddr *address, socklen_t len, char *ret_text, size_t size);
 

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/heap.h"
 #include "net/loop_internal.h"
 
 enum { BATCH = 256, SIGNALS_MAX = 64 };
@@ -33,9 +34,8 @@ struct sc_timer {
 	struct sc_loop *loop;
 	void (*due)(void *arg);
 	void *arg;
-	int64_t due_us;
-	uint64_t seq; /* when it was started, in turns: one started in a turn is not due in it */
-	size_t at;    /* its place in the heap, or SIZE_MAX */
+	/* by when it is due, then by the turn in which it was started: it is not due in that one */
+	struct sc_heap_item place;
 	struct sc_timer *prev, *next;
 };
 
@@ -57,8 +57,7 @@ struct sc_loop {
 	bool stopped, failed;
 	struct sc_watch watches, graves; /* heads of rings */
 	size_t always_on;                /* watches on regular files that want something */
-	struct sc_timer **heap;
-	size_t heap_len, heap_cap;
+	struct sc_heap heap;
 	size_t timers; /* that exist: the heap always has room for all */
 	struct sc_timer *all_timers;
 	struct sc_wake *all_wakes;
@@ -271,38 +270,11 @@ static void always_tell(struct sc_loop *loop)
 
 /* Timers: a heap by due time, and one timerfd for its top. */
 
-static bool sooner(const struct sc_timer *a, const struct sc_timer *b)
+static struct sc_timer *first_timer(const struct sc_loop *loop)
 {
-	return a->due_us < b->due_us || (a->due_us == b->due_us && a->seq < b->seq);
-}
+	struct sc_heap_item *first = sc_heap_first(&loop->heap);
 
-static void heap_put(struct sc_loop *loop, size_t at, struct sc_timer *t)
-{
-	loop->heap[at] = t;
-	t->at = at;
-}
-
-static void heap_up(struct sc_loop *loop, size_t at)
-{
-	struct sc_timer *t = loop->heap[at];
-
-	for (; at > 0 && sooner(t, loop->heap[(at - 1) / 2]); at = (at - 1) / 2)
-		heap_put(loop, at, loop->heap[(at - 1) / 2]);
-	heap_put(loop, at, t);
-}
-
-static void heap_down(struct sc_loop *loop, size_t at)
-{
-	struct sc_timer *t = loop->heap[at];
-
-	for (size_t kid; (kid = 2 * at + 1) < loop->heap_len; at = kid) {
-		if (kid + 1 < loop->heap_len && sooner(loop->heap[kid + 1], loop->heap[kid]))
-			kid++;
-		if (!sooner(loop->heap[kid], t))
-			break;
-		heap_put(loop, at, loop->heap[kid]);
-	}
-	heap_put(loop, at, t);
+	return first ? (struct sc_timer *)((char *)first - offsetof(struct sc_timer, place)) : NULL;
 }
 
 int sc_timer_new(struct sc_loop *loop, void (*due)(void *arg), void *arg,
@@ -310,19 +282,12 @@ int sc_timer_new(struct sc_loop *loop, void (*due)(void *arg), void *arg,
 {
 	struct sc_timer *t;
 
-	if (loop->timers == loop->heap_cap) {
-		size_t cap = loop->heap_cap ? 2 * loop->heap_cap : 16;
-		struct sc_timer **heap = sc_realloc(loop->heap, cap * sizeof(*heap));
-
-		if (!heap)
-			return sc_err_nomem(err, "cannot make a timer");
-		loop->heap = heap;
-		loop->heap_cap = cap;
-	}
+	if (sc_heap_reserve(&loop->heap, loop->timers + 1) < 0)
+		return sc_err_nomem(err, "cannot make a timer");
 	t = sc_calloc(1, sizeof(*t));
 	if (!t)
 		return sc_err_nomem(err, "cannot make a timer");
-	*t = (struct sc_timer){ .loop = loop, .due = due, .arg = arg, .at = SIZE_MAX };
+	*t = (struct sc_timer){ .loop = loop, .due = due, .arg = arg };
 	loop->timers++;
 	t->next = loop->all_timers;
 	if (t->next)
@@ -334,38 +299,23 @@ int sc_timer_new(struct sc_loop *loop, void (*due)(void *arg), void *arg,
 
 void sc_timer_stop(struct sc_timer *t)
 {
-	struct sc_loop *loop = t->loop;
-	size_t at = t->at;
-	struct sc_timer *last;
-
-	if (at == SIZE_MAX)
-		return;
-	t->at = SIZE_MAX;
-	last = loop->heap[--loop->heap_len];
-	if (last == t)
-		return;
-	heap_put(loop, at, last);
-	heap_up(loop, at);
-	heap_down(loop, last->at);
+	sc_heap_remove(&t->loop->heap, &t->place);
 }
 
 void sc_timer_start(struct sc_timer *t, int64_t after_ms)
 {
 	struct sc_loop *loop = t->loop;
-	int64_t now = sc_mono_us();
+	int64_t now = sc_mono_us(), due;
 
-	sc_timer_stop(t);
 	if (after_ms < 0)
 		after_ms = 0;
-	t->due_us = after_ms > (INT64_MAX - now) / 1000 ? INT64_MAX - 1 : now + after_ms * 1000;
-	t->seq = loop->turn;
-	heap_put(loop, loop->heap_len++, t);
-	heap_up(loop, t->at);
+	due = after_ms > (INT64_MAX - now) / 1000 ? INT64_MAX - 1 : now + after_ms * 1000;
+	(void)sc_heap_put(&loop->heap, &t->place, (uint64_t)due, loop->turn); /* has room */
 }
 
 bool sc_timer_runs(const struct sc_timer *t)
 {
-	return t->at != SIZE_MAX;
+	return t->place.place != 0;
 }
 
 void sc_timer_free(struct sc_timer *t)
@@ -385,16 +335,15 @@ void sc_timer_free(struct sc_timer *t)
 
 static void timers_run(struct sc_loop *loop)
 {
-	int64_t now;
+	struct sc_timer *t;
+	uint64_t now;
 
-	if (!loop->heap_len)
+	if (!first_timer(loop))
 		return;
-	now = sc_mono_us();
+	now = (uint64_t)sc_mono_us();
 	loop->turn++;
-	while (loop->heap_len && !loop->stopped) {
-		struct sc_timer *t = loop->heap[0];
-
-		if (t->due_us > now || t->seq == loop->turn)
+	while (!loop->stopped && (t = first_timer(loop))) {
+		if (t->place.major > now || t->place.minor == loop->turn)
 			break;
 		sc_timer_stop(t);
 		t->due(t->arg);
@@ -406,11 +355,12 @@ static void timers_run(struct sc_loop *loop)
 static void timers_arm(struct sc_loop *loop)
 {
 	struct itimerspec at = { 0 };
+	const struct sc_timer *first = first_timer(loop);
 	int64_t due, wait;
 
-	if (!loop->heap_len)
+	if (!first)
 		return;
-	due = loop->heap[0]->due_us;
+	due = (int64_t)first->place.major;
 	if (due >= loop->armed_us)
 		return;
 	wait = due - sc_mono_us();
@@ -614,7 +564,7 @@ void sc_loop_free(struct sc_loop *loop)
 	graves_clear(loop);
 	sc_close(&loop->timer_fd);
 	sc_close(&loop->signal_fd);
-	free(loop->heap);
+	sc_heap_done(&loop->heap);
 	free(loop);
 }
 

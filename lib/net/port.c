@@ -40,6 +40,9 @@ void sc_port_opts_fill(const struct sc_port_opts *opts, const char *const *stand
 	ret_options->cert = opts->cert;
 	ret_options->key = opts->key;
 	ret_options->client_ca = opts->client_ca;
+	ret_options->origins = opts->origins.items;
+	ret_options->origin_count = opts->origins.count;
+	ret_options->clients_max = (size_t)opts->clients;
 	ret_options->per_address_max = (size_t)opts->per_address;
 	ret_options->handshake_ms = opts->handshake_ms;
 	ret_options->ping_ms = opts->ping_ms;

@@ -17,10 +17,10 @@
 #include "net/server.h"
 
 struct sc_port_opts {
-	struct sc_opt_list listen;
+	struct sc_opt_list listen, origins;
 	bool listen_given;
-	const char *cert, *key, *client_ca;
-	int64_t per_address, handshake_ms, ping_ms, pong_ms;
+	const char *cert, *key, *client_ca, *token_file;
+	int64_t clients, per_address, handshake_ms, ping_ms, pong_ms;
 	int ready_fd;
 };
 
@@ -41,6 +41,17 @@ struct sc_port_opts {
 	  .help = "the key of --" TLS "cert" }, \
 	{ .name = "client-ca", .kind = SC_OPT_FILE, .arg = "FILE", .into = offsetof(IN, AT.client_ca), \
 	  .help = "take only " WHO " with a certificate signed by one of these" }
+/* MORE: what the lines of the file are. */
+#define SC_PORT_TOKEN_OPTION(IN, AT, MORE) \
+	{ .name = "token-file", .letter = 'T', .kind = SC_OPT_FILE, .arg = "FILE", .into = offsetof(IN, AT.token_file), \
+	  .help = "take only requests with a token of FILE" MORE }
+#define SC_PORT_ORIGIN_OPTION(IN, AT) \
+	{ .name = "origin", .kind = SC_OPT_LIST, .arg = "ORIGIN", .into = offsetof(IN, AT.origins), \
+	  .help = "take only browsers that come from this origin" }
+/* NAME: "max-clients"; WHO are counted; MOST of them when nothing is said. */
+#define SC_PORT_CLIENTS_OPTION(IN, AT, NAME, WHO, MOST) \
+	{ .name = NAME, .kind = SC_OPT_NUMBER, .arg = "N", .into = offsetof(IN, AT.clients), .standard = MOST, .min = 0, \
+	  .max = -1, .help = "most " WHO " at once, 0 for any number; more get 503" }
 #define SC_PORT_ADDRESS_OPTIONS(IN, AT) \
 	{ .name = "max-per-address", .kind = SC_OPT_NUMBER, .arg = "N", .into = offsetof(IN, AT.per_address), .min = 0, \
 	  .max = -1, .help = "most connections from one address, 0 for any number" }

@@ -462,6 +462,14 @@ int sc_server_port(const struct sc_server *s)
 	return 0;
 }
 
+int sc_server_tell(const struct sc_server *s, struct sc_span members, const char *about,
+		   int ready_fd,
+		   void (*say)(enum sc_level level, const char *fields, const char *format, ...),
+		   struct sc_err *err)
+{
+	return sc_listen_tell(&s->listeners, members, about, ready_fd, say, err);
+}
+
 void sc_server_stats(const struct sc_server *s, struct sc_server_stats *ret)
 {
 	*ret = s->stats;

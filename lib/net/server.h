@@ -26,6 +26,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/say.h"
 #include "net/loop.h"
 
 struct sc_server;
@@ -90,9 +91,9 @@ struct sc_server_options {
 	size_t per_address_max;      /* connections from one IP address; more get 503. 0 = no limit */
 	size_t head_max_bytes;       /* more gets 431 */
 	size_t message_max_bytes;    /* inbound; more gets 1009 */
-	/* All connections together: what is half received, and what is not taken yet. Beyond it long
-	 * answers get 503, and who brings or would be left with much more is closed with 1013.
-	 * 0 = no limit */
+	/* All connections together: what is half received, and what is not taken yet. Beyond it
+	 * long answers get 503, and who brings or would be left with much more is closed with
+	 * 1013. 0 = no limit */
 	uint64_t memory_max_bytes;
 	int64_t handshake_ms;        /* from accept to a whole request head; TLS included */
 	int64_t idle_ms;             /* an HTTP answer or stream whose peer takes nothing for so long is cut */
@@ -120,6 +121,9 @@ int sc_server_reload_tls(struct sc_server *server, struct sc_err *err);
  * last. */
 const char *sc_server_address(const struct sc_server *server, size_t index);
 int sc_server_port(const struct sc_server *server); /* of the first TCP address, or 0 */
+/* As sc_listen_tell. */
+int sc_server_tell(const struct sc_server *server, struct sc_span members, const char *about, int ready_fd,
+		   void (*say)(enum sc_level level, const char *fields, const char *format, ...), struct sc_err *err);
 
 struct sc_server_stats {
 	uint64_t connections, clients;        /* now: sockets; WebSockets and streams */
@@ -154,8 +158,8 @@ bool sc_conn_write_message(struct sc_conn *conn, enum sc_message kind, struct sc
 /* The peer has closed, or its Close is in what was read of it already: whatever is sent now is for
  * nobody. */
 bool sc_conn_leaves(struct sc_conn *conn);
-/* What was taken goes to the kernel now, not in the connection's turn, which would take more at once:
- * for what somebody waits for. In a hook of this connection, whose turn it is: nothing. */
+/* What was taken goes to the kernel now, not in the connection's turn, which would take more at
+ * once: for what somebody waits for. In a hook of this connection, whose turn it is: nothing. */
 void sc_conn_hurry(struct sc_conn *conn);
 bool sc_conn_compressed(const struct sc_conn *conn);
 /* How much the caller itself keeps for this connection, in all: it counts for memory_max_bytes. */

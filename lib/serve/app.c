@@ -3,7 +3,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -153,63 +152,33 @@ static int open_hosts(struct sc_app *app, struct sc_err *err)
 	return 0;
 }
 
-static int put_ready(const struct sc_app *app, struct sc_bytes *out)
+static int put_names(const struct sc_app *app, struct sc_bytes *out)
 {
-	int rc = sc_bytes_putf(out, "{\"event\":\"ready\",\"pid\":%ld,\"port\":%d,\"addresses\":[",
-			       (long)getpid(), sc_server_port(app->server));
-	const char *address;
+	int rc = sc_bytes_puts(out, ",\"streams\":[");
 
-	for (size_t i = 0; rc == 0 && (address = sc_server_address(app->server, i)); i++) {
-		rc = i ? sc_bytes_putc(out, ',') : 0;
-		if (rc == 0)
-			rc = sc_bytes_put_json(out, sc_span_str(address));
-	}
-	if (rc == 0)
-		rc = sc_bytes_puts(out, "],\"streams\":[");
 	for (size_t i = 0; rc == 0 && i < app->host_count; i++) {
 		rc = i ? sc_bytes_putc(out, ',') : 0;
 		if (rc == 0)
 			rc = sc_bytes_put_json(out, app->names[i]);
 	}
-	return rc < 0 ? rc : sc_bytes_puts(out, "]}\n");
+	return rc < 0 ? rc : sc_bytes_putc(out, ']');
 }
 
-/* Tell the world that it listens: in words on stderr, as JSON on the descriptor asked for. */
 static int tell_ready(struct sc_app *app, struct sc_err *err)
 {
-	struct sc_bytes line;
-	const char *address;
-	int rc = 0;
+	struct sc_bytes names;
+	char about[60];
+	int rc;
 
-	sc_bytes_init(&line, 1 << 20);
-	if (put_ready(app, &line) < 0) {
-		rc = sc_err_nomem(err, "cannot tell that it is ready");
-	} else if (app->o->ready_fd >= 0) {
-		rc = sc_write_all(app->o->ready_fd, line.data, line.len, "ready", err);
-		close(app->o->ready_fd);
-	}
-	if (rc == 0 && app->o->say) {
-		/* the JSON line without its braces and newline is the message's fields */
-		line.data[line.len - 2] = 0;
-		for (size_t i = 0; (address = sc_server_address(app->server, i)); i++)
-			app->o->say(SC_NOTICE, i ? NULL : line.data + 1,
-				    "listening on %s, %zu stream%s", address, app->host_count,
-				    app->host_count == 1 ? "" : "s");
-	}
-	sc_bytes_done(&line);
+	sc_bytes_init(&names, 1 << 20);
+	snprintf(about, sizeof(about), ", %zu stream%s", app->host_count,
+		 app->host_count == 1 ? "" : "s");
+	rc = put_names(app, &names) < 0
+		     ? sc_err_nomem(err, "cannot tell that it is ready")
+		     : sc_server_tell(app->server, sc_span(names.data, names.len), about,
+				      app->o->ready_fd, app->o->say, err);
+	sc_bytes_done(&names);
 	return rc;
-}
-
-/* A client is a descriptor, and the usual limit is for programs that have few; failing that, fewer
- * are served. */
-static void raise_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit);
-	}
 }
 
 static const struct sc_token_word token_words[] = {
@@ -223,7 +192,7 @@ static int set_up(struct sc_app *app, struct sc_err *err)
 {
 	int rc;
 
-	raise_limit();
+	sc_raise_descriptors();
 	rc = sc_loop_new(&app->loop, err);
 
 	if (rc == 0 && app->o->token_file)

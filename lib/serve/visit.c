@@ -1,9 +1,9 @@
 /* serve/visit.c: one connection: who it is, what it wants, what it gets. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 
 #include "base/file.h"
+#include "net/http.h"
 #include "serve/app.h"
 #include "wire/refusal.h"
 #include "wire/where.h"
@@ -371,29 +371,13 @@ void sc_visit_dropped(void *arg)
 		sc_timer_start(v->slow, SLOW_MS);
 }
 
-/* The path of a target, which may be a whole URL (RFC 9112, 3.2.2). */
-static struct sc_span path_of(struct sc_span target)
-{
-	size_t at = 0, end;
-
-	if (target.len >= 7 && !strncasecmp(target.data, "http://", 7))
-		at = 7;
-	else if (target.len >= 8 && !strncasecmp(target.data, "https://", 8))
-		at = 8;
-	while (at && at < target.len && !memchr("/?#", target.data[at], 3))
-		at++;
-	for (end = at; end < target.len && target.data[end] != '?';)
-		end++;
-	return end == at && at ? SC_SPAN("/") : sc_span(target.data + at, end - at);
-}
-
 /* Small answers, and a stream for those without a WebSocket. */
 static void on_http(void *arg, struct sc_conn *conn, const struct sc_request *request,
 		    struct sc_reply *reply)
 {
 	struct sc_app *app = arg;
 	struct sc_bytes *body = &app->body; /* borrowed by the server until this returns */
-	struct sc_span path = path_of(request->target);
+	struct sc_span path = sc_http_path(request->target);
 	bool wants_events = request->accept.data &&
 			    memmem(request->accept.data, request->accept.len, "text/event-stream",
 				   17) != NULL;

@@ -4,7 +4,7 @@
  */
 #include "../check.h"
 #include "base/clock.h"
-#include "msg/heap.h"
+#include "base/heap.h"
 #include "msg/queue.h"
 #include "msg/table.h"
 
