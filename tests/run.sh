@@ -14,9 +14,10 @@
 # "all" (no argument) is all of them; "asan" is unit, seeds, cli, fault and streams. SUITE/NAME runs the files of a suite whose
 # name contains NAME. SC_BUILD is the build folder (build; build/asan for a sanitized one).
 #
-# Two jobs run at once; a file that says "# run: alone" or "// run: alone" near its top has the machine to itself,
-# "# run: limit 300" gives it 300 s instead of its suite's time. A job that hangs, crashes, or ends without a count
-# is one failure. The output of what failed is shown; the last line sums up.
+# One job more runs at once than there are cores (SC_TEST_JOBS): they often wait for each other's ends. A file that says
+# "# run: alone" or "// run: alone" near its top has the machine to itself, when all others are through; "# run: limit 300"
+# gives it 300 s instead of its suite's time. A job that hangs, crashes, or ends without a count is one failure. The
+# output of what failed is shown; the last line sums up.
 #
 # SC_TEST_TRIES=2 (as .ci/run has it, whose machine may be busy) runs what failed once more at the end, alone: both
 # outcomes are shown, the second one counts.
@@ -44,9 +45,13 @@ if [[ $(stat -f -c %T /dev/shm 2>/dev/null) == tmpfs && $(df --output=avail -k /
 	quick=$(mktemp -d /dev/shm/sc-tests.XXXXXX) || quick=$work
 	chmod 711 "$quick"
 fi
+# Where python3 is a script that looks for the right one, that costs more than most of our helpers do.
+if python=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null) && [[ ! $(command -v python3) -ef $python ]]; then
+	PATH=$(dirname "$python"):$PATH
+fi
 declare -A pid_job=()
 passed=0 failed=0 skipped=0
-jobs_max=${SC_TEST_JOBS:-2}
+jobs_max=${SC_TEST_JOBS:-$(($(nproc) < 8 ? $(nproc) + 1 : 8))}
 declare -a failures=() again=()
 tries_left=$((${SC_TEST_TRIES:-1} - 1))
 
@@ -297,12 +302,16 @@ main() {
 	done
 
 	# The set-up waits for the network more than for a core: begin with it.
-	local -a first=() rest=()
+	local -a first=() rest=() last=()
 	for entry in "${queue[@]+"${queue[@]}"}"; do
-		[[ $entry == *'|setup|'*'|setup|'* ]] && first=("$entry") || rest+=("$entry")
+		case $entry in
+		*'|setup|'*'|setup|'*) first=("$entry") ;;
+		*'|alone|'*) last+=("$entry") ;;
+		*) rest+=("$entry") ;;
+		esac
 	done
 
-	for entry in "${first[@]+"${first[@]}"}" "${rest[@]+"${rest[@]}"}"; do
+	for entry in "${first[@]+"${first[@]}"}" "${rest[@]+"${rest[@]}"}" "${last[@]+"${last[@]}"}"; do
 		IFS='|' read -r suite name limit kind alone file <<<"$entry"
 		while [[ ${#pid_job[@]} -ge $jobs_max || ($alone == alone && ${#pid_job[@]} -gt 0) ||
 			(-n $setup_runs && $suite == interop) ]]; do

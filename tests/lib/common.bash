@@ -187,11 +187,11 @@ await() {
 }
 
 sc_gone() {
-	local state
+	local stat
 
 	# A zombie has ended: it waits for our wait.
-	state=$(sed -n 's/^[0-9]* (.*) \(.\).*/\1/p' "/proc/$1/stat" 2>/dev/null) || return 0
-	[[ -z $state || $state == Z ]]
+	{ read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0
+	[[ ${stat##*) } == Z* ]]
 }
 
 # On a busy machine a process goes on for a while after SIGSTOP was sent: it may still read, store and answer.
@@ -256,7 +256,9 @@ sc_ready() {
 		cat "$1.err" >&2
 		return 1
 	fi
-	port=$(jq -r .port "$1.ready")
+	port=
+	[[ $(<"$1.ready") =~ \"port\":\ *([0-9]+) ]] && port=${BASH_REMATCH[1]}
+	return 0
 }
 
 sc_ready_or_gone() {
