@@ -73,7 +73,6 @@ static const struct sc_opt options[] = {
 	  .into = offsetof(struct opts, retry_for_ms),
 	  .standard = "2m",
 	  .min = 1,
-	  .max = INT64_MAX / 1000,
 	  .help = "give up when one request fails for this long" },
 	{ .name = "ca",
 	  .kind = SC_OPT_FILE,
@@ -401,8 +400,8 @@ static const int statuses[] = { 65, 66, 69, 70, 74, 75, 76, 77, 78, 79, 80, 0 };
 
 SC_PROGRAM("sc-catchup", "print the history of a log, from the log or its archive",
 	   "Prints rows as [offset,msg], the very bytes that a live subscriber got. No server and "
-	   "no index\n"
+	   "no index "
 	   "is needed for an archive: file:///FOLDER/NAME, s3://BUCKET/PREFIX/NAME, or https:// "
-	   "(by range\n"
+	   "(by range "
 	   "requests). Of a range, only the segments that hold it are read.",
 	   "LOG|ARCHIVE", 1, 1, struct opts, options, run, examples, statuses)

@@ -47,11 +47,11 @@ static const int statuses[] = { 1, 65, 66, 69, 70, 73, 74, 75, 76, 77, 78, 79, 8
 
 static const struct sc_program program = {
 	.name = "sc-log",
-	.purpose = "durable logs of lines: create, append, read, follow, verify, trim",
+	.purpose = "durable logs of lines: create, append, read, follow, verify, trim, restore",
 	.description = "A log is a folder. Each row in it has an offset, from 1 upwards, and is "
-		       "read back as one line [offset,msg]\n"
+		       "read back as one line [offset,msg] "
 		       "with the bytes of the message as they came. A row that append has printed "
-		       "is on disk.\n"
+		       "is on disk. "
 		       "Any number of programs may append to, read and follow one log at once.",
 	.verbs = verbs,
 	.verb_count = sizeof(verbs) / sizeof(verbs[0]),

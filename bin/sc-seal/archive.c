@@ -1,5 +1,7 @@
 /* archive.c: what was sealed goes into the archive; what is not to be kept there goes from it; what
  * is not sealed yet is shipped. */
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "base/say.h"
 #include "sc-seal.h"
@@ -41,12 +43,15 @@ static bool stopped(void *arg)
 	return stop_signal() != 0;
 }
 
-/* What a dry run would have sealed, it would upload. */
-static void foresee(struct round *r)
+/* What a dry run would have sealed, it would upload; and that would be there when it is looked for
+ * what is to go, and what is to be shipped. */
+static int foresee(struct round *r, struct sc_err *err)
 {
+	struct held l = { NULL, 0, 0 };
 	size_t count = r->count;
+	int rc = round_held(r, &l, err);
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; rc == 0 && i < count; i++) {
 		struct sc_sealed segment = r->done[i].segment;
 
 		if (r->done[i].act == SC_SEAL_SEALED ||
@@ -54,6 +59,10 @@ static void foresee(struct round *r)
 		     !sc_archive_holds(r->target->archive, &segment)))
 			round_note(r, ACT_UPLOADED, &segment, 1, NULL);
 	}
+	for (size_t i = 0; rc == 0 && i < l.count; i++)
+		rc = sc_archive_foresee(r->target->archive, &l.items[i], err);
+	free(l.items);
+	return rc;
 }
 
 int archive_open(struct round *r, struct sc_err *err)
@@ -64,9 +73,12 @@ int archive_open(struct round *r, struct sc_err *err)
 
 	if (!r->o->archive || t->archive)
 		return 0;
-	if (r->o->take_over && !r->o->dry_run && !t->seized) {
-		rc = sc_archive_seize(t->log, r->o->archive, &settings, &t->archive, err);
+	if (r->o->take_over && !t->seized) {
+		rc = sc_archive_seize(t->log, r->o->archive, &settings, r->o->dry_run, &t->archive,
+				      err);
 		t->seized = rc == 0;
+		if (rc == 0)
+			round_note(r, ACT_TAKEN_OVER, &(struct sc_sealed){ .first = 0 }, 1, NULL);
 		return rc;
 	}
 	return sc_archive_open_log(t->log, r->o->archive, &settings, r->o->dry_run, &t->archive,
@@ -90,7 +102,7 @@ int archive_run(struct round *r, struct sc_err *err)
 	if (rc == 0)
 		rc = sc_archive_push(t->archive, &options, err);
 	if (rc == 0 && r->o->dry_run)
-		foresee(r);
+		rc = foresee(r, err);
 	if (rc == 0 && (keep.age_us || keep.bytes) && !stop_signal())
 		rc = sc_archive_keep(t->archive, &keep, &options, err);
 	if (rc == 0 && !stop_signal())
@@ -107,16 +119,8 @@ static void on_ship(void *arg, const struct sc_archive_step *step)
 				       .last = step->last,
 				       .file_bytes = step->file_bytes } };
 
-	if (r->o->dry_run) {
-		for (size_t i = 0; i < r->count; i++)
-			if (r->done[i].act == SC_SEAL_SEALED &&
-			    r->done[i].segment.next > d.segment.first)
-				d.segment.first = r->done[i].segment.next;
-		if (d.segment.first <= d.segment.last)
-			round_note(r, ACT_SHIPPED, &d.segment, 1, NULL);
-	}
-	if (d.segment.first > d.segment.last)
-		return;
+	if (r->o->dry_run)
+		round_note(r, ACT_SHIPPED, &d.segment, 1, NULL);
 	ships->first = ships->objects ? ships->first : d.segment.first;
 	ships->last = step->last;
 	ships->bytes += step->file_bytes;

@@ -174,7 +174,7 @@ static int one(struct work *w, struct target *t, bool force, struct sc_err *err)
 		rc = round_run(&r, err);
 	sc_progress_clear(&w->progress);
 	r.ms = (sc_mono_us() - begun_us) / 1000;
-	report_summary(&r);
+	report_summary(&r, rc == 0);
 	printed = report_print(&r, rc < 0 ? err : NULL, &printing);
 	if (rc == 0 && printed < 0) {
 		if (err)

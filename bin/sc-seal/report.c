@@ -62,6 +62,10 @@ static void words(const struct round *r, const struct done *d, char text[WORDS_M
 				 "shipped rows %llu to %llu to the archive (%llu bytes)",
 				 (ull)s->first, (ull)s->last, (ull)s->file_bytes);
 		break;
+	case ACT_TAKEN_OVER:
+		snprintf(text, WORDS_MAX, "%s the archive over",
+			 r->o->dry_run ? "would take" : "took");
+		break;
 	}
 }
 
@@ -76,12 +80,12 @@ void report_say(const struct round *r, const struct done *d)
 	sc_say(SC_INFO, "log '%s': %s", r->target->path, text);
 }
 
-void report_summary(const struct round *r)
+void report_summary(const struct round *r, bool ok)
 {
 	if (r->leftovers)
 		sc_say(SC_INFO, "log '%s': removed %llu file%s that a seal left when it died",
 		       r->target->path, (ull)r->leftovers, plural(r->leftovers));
-	if (r->o->dry_run && r->count == 0 && r->target->log)
+	if (r->o->dry_run && r->count == 0 && ok)
 		sc_say(SC_NOTICE, "log '%s': nothing to do", r->target->path);
 	else if (r->count)
 		sc_say(SC_DEBUG, "log '%s': %lld ms, appends held up for %lld us at most",
@@ -155,9 +159,12 @@ static void put_kept(const struct round *r, struct sc_bytes *b)
 		bytes += r->held[i].bytes;
 		file_bytes += r->held[i].file_bytes;
 	}
-	sc_bytes_putf(
-		b, ",\"kept\":{\"segments\":%zu,\"rows\":%llu,\"bytes\":%llu,\"file_bytes\":%llu,",
-		r->held_count, (ull)rows, (ull)bytes, (ull)file_bytes);
+	sc_bytes_putf(b, ",\"kept\":{\"segments\":%zu,\"rows\":%llu,\"bytes\":%llu,\"file_bytes\":",
+		      r->held_count, (ull)rows, (ull)bytes);
+	if (r->held_foreseen)
+		sc_bytes_puts(b, "null,");
+	else
+		sc_bytes_putf(b, "%llu,", (ull)file_bytes);
 	if (r->held_count)
 		sc_bytes_putf(b, "\"first\":%llu,\"last\":%llu,", (ull)r->held[0].first,
 			      (ull)r->held[r->held_count - 1].last);
@@ -199,6 +206,15 @@ static void put_shipped(const struct round *r, struct sc_bytes *b)
 	*s = (struct ships){ .objects = 0 };
 }
 
+static void put_taken_over(const struct round *r, struct sc_bytes *b)
+{
+	bool taken_over = false;
+
+	for (size_t i = 0; i < r->count; i++)
+		taken_over |= r->done[i].act == ACT_TAKEN_OVER;
+	sc_bytes_putf(b, ",\"taken_over\":%s", taken_over ? "true" : "false");
+}
+
 static void put_json(const struct round *r, const struct sc_err *err, struct sc_bytes *b)
 {
 	char text[2048];
@@ -217,6 +233,7 @@ static void put_json(const struct round *r, const struct sc_err *err, struct sc_
 		put_archived(r, ACT_FOUND, "verified", b);
 		put_archived(r, ACT_EXPIRED, "expired", b);
 		put_shipped(r, b);
+		put_taken_over(r, b);
 	}
 	if (r->target->log) {
 		put_kept(r, b);

@@ -57,12 +57,7 @@ static bool on_progress(void *arg, uint64_t done, uint64_t total)
 	return !stop_signal();
 }
 
-struct list {
-	struct sc_sealed *items;
-	size_t count, cap;
-};
-
-static int list_add(struct list *l, const struct sc_sealed *segment, struct sc_err *err)
+static int list_add(struct held *l, const struct sc_sealed *segment, struct sc_err *err)
 {
 	if (l->count == l->cap) {
 		size_t cap = l->cap ? 2 * l->cap : 64;
@@ -84,7 +79,7 @@ static int list_each(void *arg, const struct sc_sealed *segment)
 
 /* A dry run's: COUNT segments that would be one. Its size is not known: theirs is the most it will
  * have. */
-static void foresee_compacted(struct list *l, const struct sc_sealed *segment)
+static void foresee_compacted(struct held *l, const struct sc_sealed *segment)
 {
 	struct sc_sealed one = *segment;
 	size_t at = 0, n;
@@ -102,7 +97,7 @@ static void foresee_compacted(struct list *l, const struct sc_sealed *segment)
 }
 
 /* A dry run's: how small the lines will be, as those were that are sealed; a fifth when none is. */
-static uint64_t foresee_size(const struct list *l, uint64_t bytes)
+static uint64_t foresee_size(const struct held *l, uint64_t bytes)
 {
 	double files = 0, lines = 0;
 
@@ -113,8 +108,7 @@ static uint64_t foresee_size(const struct list *l, uint64_t bytes)
 	return (uint64_t)((double)bytes * (lines > 0 && files > 0 ? files / lines : 0.2));
 }
 
-/* The segments there are, in a dry run with what it would have made of them. */
-static int list_held(struct round *r, struct list *l, struct sc_err *err)
+int round_held(struct round *r, struct held *l, struct sc_err *err)
 {
 	int rc = sc_log_segments(r->target->log, list_each, l, err);
 
@@ -146,8 +140,8 @@ static bool is_foreseen(const struct round *r, size_t count, const struct sc_sea
 
 static int retain(struct round *r, const struct sc_seal_options *options, struct sc_err *err)
 {
-	struct list l = { NULL, 0, 0 };
-	int rc = list_held(r, &l, err);
+	struct held l = { NULL, 0, 0 };
+	int rc = round_held(r, &l, err);
 	size_t before = r->count;
 	size_t go = rc == 0 ? keep_drop(r->keep, l.items, l.count, r->now_us) : 0;
 
@@ -166,6 +160,8 @@ static int retain(struct round *r, const struct sc_seal_options *options, struct
 		memmove(l.items, l.items + go, (l.count - go) * sizeof(*l.items));
 		r->held = l.items;
 		r->held_count = l.count - go;
+		for (size_t i = 0; i < r->held_count && !r->held_foreseen; i++)
+			r->held_foreseen = is_foreseen(r, before, &l.items[i]);
 		return 0;
 	}
 	free(l.items);

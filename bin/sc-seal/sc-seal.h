@@ -58,7 +58,7 @@ int target_open(struct target *t, bool dry, struct sc_err *err);
 void target_close(struct target *t);
 
 /* What was done to one log at one time: an sc_seal_act, or to its archive. */
-enum { ACT_UPLOADED = SC_SEAL_REMOVED + 1, ACT_FOUND, ACT_EXPIRED, ACT_SHIPPED };
+enum { ACT_UPLOADED = SC_SEAL_REMOVED + 1, ACT_FOUND, ACT_EXPIRED, ACT_SHIPPED, ACT_TAKEN_OVER };
 struct done {
 	int act;
 	struct sc_sealed segment;
@@ -79,6 +79,7 @@ struct round {
 	bool unsealed;            /* of this round nothing is sealed yet: what it seals is shipped before */
 	struct sc_sealed *held;   /* the segments that there are then: in a dry run as they would be */
 	size_t held_count;
+	bool held_foreseen;       /* some of them are not made yet */
 	struct sc_log_state state; /* afterwards */
 	struct sc_seal_report report;
 	uint64_t leftovers;
@@ -89,6 +90,12 @@ struct round {
  */
 int round_run(struct round *r, struct sc_err *err);
 void round_done(struct round *r);
+struct held {
+	struct sc_sealed *items; /* the caller frees it */
+	size_t count, cap;
+};
+/* The segments there are, in a dry run with what it would have made of them by now. */
+int round_held(struct round *r, struct held *ret_list, struct sc_err *err);
 void round_note(struct round *r, int act, const struct sc_sealed *segment, uint64_t from,
 		const char *why);
 
@@ -108,7 +115,7 @@ int report_print(const struct round *r, const struct sc_err *err, struct sc_err 
 /* As a message, with -v. */
 void report_say(const struct round *r, const struct done *d);
 /* What became of the log at large, as a message. */
-void report_summary(const struct round *r);
+void report_summary(const struct round *r, bool ok);
 
 /* TERM and INT end the work at the next step, or after two seconds; HUP asks for a round at
  * once. */

@@ -311,6 +311,7 @@ size_t sc_archive_item_of(const struct sc_archive *archive, uint64_t offset)
 /* What was found, before it is known what of it counts. */
 struct found {
 	struct sc_archive_items segments, ships;
+	bool journals; /* it is the folder of a log */
 };
 
 static int note(struct sc_archive_items *list, const struct sc_archive_item *item,
@@ -343,10 +344,17 @@ static int each_ship(void *arg, const struct sc_store_item *object, struct sc_er
 {
 	struct found *found = arg;
 	struct sc_archive_item item = { .bytes = object->size };
+	const char *name = strrchr(object->key, '/');
 
-	if (object->folder || !sc_archive_ship_parse(object->key, &item.first, &item.last))
+	if (object->folder)
 		return 0;
-	return note(&found->ships, &item, err);
+	if (name && sc_journal_name_parse(name + 1, &item.first)) {
+		found->journals = true;
+		return 0;
+	}
+	return sc_archive_ship_parse(object->key, &item.first, &item.last)
+		       ? note(&found->ships, &item, err)
+		       : 0;
 }
 
 /* list.json: {"format":1,"stream_id":ID,"floor":N,"segments":[[first,last,bytes],...]} */
@@ -400,6 +408,16 @@ static int list_all(struct sc_archive *archive, struct found *found, struct sc_e
 		return read_list(archive, found, err);
 	sc_archive_name(archive, SC_ARCHIVE_JOURNAL, prefix);
 	rc = sc_store_list(archive->store, &what, each_ship, found, err);
+	/* it holds the same objects, but its rows are not all in these, and what goes from a log
+	 * because its archive has it would go for good */
+	if (rc == 0 && found->journals) {
+		sc_err_set(err, SC_E_USAGE, "cannot use",
+			   "it is the folder of a log, or a copy of one");
+		sc_err_on(err, "archive", archive->url);
+		sc_err_next(err, "give that folder's path to read it; put archives in another "
+				 "folder than logs");
+		return SC_E_USAGE;
+	}
 	sc_archive_name(archive, SC_ARCHIVE_SEALED, prefix);
 	return rc < 0 ? rc : sc_store_list(archive->store, &what, each_segment, found, err);
 }
@@ -434,7 +452,7 @@ static int take(const struct sc_archive_epoch *epoch, const struct sc_archive_it
 int sc_archive_refresh(struct sc_archive *archive, struct sc_err *err)
 {
 	struct sc_archive_items segments = { NULL, 0, 0 }, ships = { NULL, 0, 0 };
-	struct found found = { segments, ships };
+	struct found found = { segments, ships, false };
 	struct sc_archive_epoch epoch = { .epoch = 0 };
 	int rc = list_all(archive, &found, err);
 	bool listed = rc == 0;
@@ -563,128 +581,4 @@ void sc_archive_state(const struct sc_archive *archive, struct sc_archive_state 
 	if (ships->count && ships->items[ships->count - 1].last >= next)
 		next = ships->items[ships->count - 1].last + 1;
 	ret_state->next_offset = sc_archive_past(&archive->epoch, next);
-}
-
-/* When its last row was appended: from the segment itself, once. */
-static int know_times(struct sc_archive *archive, struct sc_archive_item *item, struct sc_err *err)
-{
-	struct sc_archive_segment *segment = NULL;
-	int rc = 0;
-
-	if (!item->last_us)
-		rc = sc_archive_segment_open(archive, item, &segment, err);
-	sc_archive_segment_close(segment);
-	return rc;
-}
-
-/* Walks SHIP: the first row appended at or after WHEN. 1, 0. */
-static int time_in_ship(struct sc_archive *archive, struct sc_archive_item *ship, int64_t when_us,
-			uint64_t *ret_offset, struct sc_err *err)
-{
-	struct sc_archive_blocks *blocks = NULL;
-	struct sc_block block;
-	const char *data;
-	int64_t last_us = 0;
-	int rc = sc_archive_blocks_open(archive, ship, &blocks, err);
-
-	while (rc >= 0 && (rc = sc_archive_blocks_next(blocks, &block, &data, err)) == 1) {
-		if (block.rows)
-			last_us = block.appended_us;
-		if (block.rows && block.appended_us >= when_us) {
-			*ret_offset = block.first;
-			break;
-		}
-	}
-	if (rc == 0)
-		ship->last_us = last_us;
-	sc_archive_blocks_close(blocks);
-	return rc;
-}
-
-/* Behind the segment before segment I, and before that one: there are few of them, in turn. 1,
- * 0. */
-static int time_in_ships(struct sc_archive *archive, size_t i, int64_t when_us,
-			 uint64_t *ret_offset, struct sc_err *err)
-{
-	struct sc_archive_items *ships = &archive->ships;
-	uint64_t from = i ? archive->items[i - 1].last + 1 : 1, at = 0;
-	uint64_t end = i < archive->count ? archive->items[i].first : UINT64_MAX;
-	int rc = 0;
-
-	for (size_t j = sc_archive_at(ships->items, ships->count, from);
-	     rc == 0 && j < ships->count && ships->items[j].first < end; j++)
-		if (!ships->items[j].last_us || ships->items[j].last_us >= when_us)
-			rc = time_in_ship(archive, &ships->items[j], when_us, &at, err);
-	if (rc != 1 || at >= end)
-		return rc < 0 ? rc : 0;
-	*ret_offset = at > from ? at : from; /* the segment holds the rest */
-	return 1;
-}
-
-int sc_archive_offset_at(struct sc_archive *archive, int64_t when_us, uint64_t *ret_offset,
-			 struct sc_err *err)
-{
-	struct sc_archive_segment *segment = NULL;
-	struct sc_segment_place place;
-	size_t low = 0, high = archive->count;
-	int rc = 0;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		struct sc_archive_item *item = &archive->items[mid];
-
-		rc = know_times(archive, item, err);
-		if (rc < 0)
-			return rc;
-		if (item->last_us < when_us)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	rc = time_in_ships(archive, low, when_us, ret_offset, err);
-	if (rc != 0)
-		return rc < 0 ? rc : 0;
-	if (low == archive->count) {
-		struct sc_archive_state state;
-
-		sc_archive_state(archive, &state);
-		*ret_offset = state.next_offset;
-		return 0;
-	}
-	rc = sc_archive_segment_open(archive, &archive->items[low], &segment, err);
-	if (rc == 0)
-		rc = sc_segment_find_time(sc_archive_segment_inner(segment), when_us, &place, err);
-	sc_archive_segment_close(segment);
-	if (rc == 1)
-		*ret_offset = place.offset;
-	return rc < 0 ? rc : 0;
-}
-
-int sc_archive_range(struct sc_archive *archive, const struct sc_range *range, uint64_t *ret_from,
-		     uint64_t *ret_end, struct sc_err *err)
-{
-	struct sc_archive_state state;
-	uint64_t from, end, at;
-	int rc;
-
-	sc_archive_state(archive, &state);
-	from = range->from ? range->from : state.first_offset;
-	end = state.next_offset;
-	if (range->to_given && range->to < end)
-		end = range->to + 1;
-	if (range->since_given) {
-		rc = sc_archive_offset_at(archive, range->since_us, &at, err);
-		if (rc < 0)
-			return rc;
-		from = at > from ? at : from;
-	}
-	if (range->until_given) {
-		rc = sc_archive_offset_at(archive, range->until_us, &at, err);
-		if (rc < 0)
-			return rc;
-		end = at < end ? at : end;
-	}
-	*ret_from = from;
-	*ret_end = end;
-	return 0;
 }

@@ -34,6 +34,7 @@ struct sc_archive_item {
 	int64_t first_us, last_us; /* 0: it was not looked into yet */
 	bool alone;               /* of what was shipped: no segment has all its rows */
 	bool spare;               /* or they all have, and it is to go */
+	bool foreseen;            /* a dry run's: it is not there, but would be */
 };
 /* By first; none is covered by another. */
 struct sc_archive_items {
@@ -95,6 +96,7 @@ struct sc_archive {
 	bool has_log;             /* log.json was put there, or was there, since the opening */
 	uint64_t shipped_next;    /* all rows below are there; 0: to be found out */
 	uint64_t sealed_seen;     /* all segments below this offset are held */
+	uint64_t foreseen_next;   /* in a dry run, rows below would be in segments */
 	uint64_t at_journal, at, at_offset; /* the block at or behind which that offset is */
 };
 
@@ -176,6 +178,8 @@ const char *sc_archive_blocks_name(const struct sc_archive_blocks *blocks);
 /* What is in the archive under KEY must be LEN bytes of FD from AT on. */
 int sc_archive_compare(struct sc_archive *archive, int fd, uint64_t at, uint64_t len, const char *path,
 		       const char *key, struct sc_err *err);
+void sc_archive_tell(const struct sc_archive_options *options, enum sc_archive_act act, uint64_t first,
+		     uint64_t last, uint64_t bytes);
 /* log.json as the log has it now; without WRITE it is only looked at. Without one an archive is
  * none: it comes before rows. */
 int sc_archive_put_log(struct sc_archive *archive, bool write, struct sc_err *err);

@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "json/scan.h"
 #include "log/archive_internal.h"
+#include "log/archive_url.h"
 #include "log/log_internal.h"
 #include "store/digest.h"
 
@@ -153,13 +154,18 @@ static void sweep(struct sc_archive *archive)
 int sc_archive_begin(struct sc_archive *archive, struct sc_log *log, const char *url,
 		     const struct sc_store_settings *settings, struct sc_err *err)
 {
+	int rc;
+
 	archive->log = log;
 	archive->can_list = true;
 	archive->listed_anew = true; /* it is compared once a run */
 	snprintf(archive->stream_id, sizeof(archive->stream_id), "%s", sc_log_stream_id(log));
-	if (strncasecmp(url, "http", 4) == 0)
-		return sc_err_set(err, SC_E_USAGE, TRIED, "http and https are only read from");
-	return sc_archive_connect(archive, url, sc_log_name(log), settings, err);
+	if (strncasecmp(url, "http", 4) == 0) {
+		sc_err_set(err, SC_E_USAGE, TRIED, "http and https are only read from");
+		return sc_err_next(err, "give file:///FOLDER or s3://BUCKET/PREFIX");
+	}
+	rc = sc_archive_connect(archive, url, sc_log_name(log), settings, err);
+	return rc < 0 ? rc : sc_archive_check_apart(sc_store_folder(archive->store), log, err);
 }
 
 /* A log's folder is no archive: what goes from the log because its archive has it would be gone. */
@@ -290,24 +296,25 @@ static int check_part(struct sc_archive *archive, struct sc_err *err)
 }
 
 int sc_archive_seize(struct sc_log *log, const char *url, const struct sc_store_settings *settings,
-		     struct sc_archive **ret_archive, struct sc_err *err)
+		     bool dry, struct sc_archive **ret_archive, struct sc_err *err)
 {
 	struct sc_archive *archive = NULL;
-	int rc = open_archive(log, url, settings, false, &archive, err);
+	int rc = open_archive(log, url, settings, dry, &archive, err);
 
 	if (rc == 0 && archive->epoch.epoch && strcmp(archive->epoch.stream_id, archive->stream_id))
 		rc = sc_archive_fence(archive, err); /* says so */
 	if (rc == 0)
 		rc = check_part(archive, err);
-	if (rc == 0)
+	if (rc == 0 && !dry)
 		rc = sc_store_check_conditions(archive->store, err);
-	if (rc == 0)
+	if (rc == 0 && !dry)
 		rc = sc_archive_wrest(archive, err);
 	if (rc < 0) {
 		sc_archive_close(archive);
 		return rc;
 	}
-	sweep(archive);
+	if (!dry)
+		sweep(archive);
 	*ret_archive = archive;
 	return 0;
 }
@@ -485,8 +492,8 @@ static int push_one(struct sc_archive *archive, const struct sc_sealed *segment,
 	return rc;
 }
 
-static void tell(const struct sc_archive_options *o, enum sc_archive_act act, uint64_t first,
-		 uint64_t last, uint64_t bytes)
+void sc_archive_tell(const struct sc_archive_options *o, enum sc_archive_act act, uint64_t first,
+		     uint64_t last, uint64_t bytes)
 {
 	struct sc_archive_step step = { act, first, last, bytes };
 
@@ -517,7 +524,7 @@ static int push_all(struct sc_archive *archive, const struct sc_archive_options 
 		if (!archive->dry)
 			rc = push_one(archive, &items[i], &act, err);
 		if (rc == 0)
-			tell(o, act, items[i].first, items[i].last, items[i].file_bytes);
+			sc_archive_tell(o, act, items[i].first, items[i].last, items[i].file_bytes);
 		done += items[i].file_bytes;
 	}
 	return rc;
@@ -540,145 +547,5 @@ int sc_archive_push(struct sc_archive *archive, const struct sc_archive_options 
 	if (rc == 0 && !stopped)
 		rc = sc_archive_unship(archive, err);
 	free(items);
-	return sc_archive_explain(archive, rc, err);
-}
-
-/* How many items go from the front. The newest stays: it says where the archive ends. */
-static int count_drop(struct sc_archive *archive, const struct sc_keep *keep, int64_t now_us,
-		      size_t *ret_drop, struct sc_err *err)
-{
-	uint64_t bytes = 0;
-	size_t kept = 0, drop = 0;
-
-	while (kept < archive->count) {
-		bytes += archive->items[archive->count - 1 - kept].bytes;
-		if (kept &&
-		    ((keep->bytes && bytes > keep->bytes) || (keep->count && kept >= keep->count)))
-			break;
-		kept++;
-	}
-	drop = archive->count - kept;
-	/* by age: those that go anyway need not be asked for theirs */
-	while (keep->age_us && drop + 1 < archive->count) {
-		struct sc_archive_item *item = &archive->items[drop];
-		struct sc_archive_segment *segment = NULL;
-		int rc = 0;
-
-		if (!item->last_us)
-			rc = sc_archive_segment_open(archive, item, &segment, err);
-		sc_archive_segment_close(segment);
-		if (rc < 0)
-			return rc;
-		if (item->last_us >= now_us - keep->age_us)
-			break;
-		drop++;
-	}
-	*ret_drop = drop;
-	return 0;
-}
-
-/* Every object below the floor goes, also those that another covers, and what a run that died
- * left. */
-struct sweep {
-	struct sc_archive *archive;
-	uint64_t floor;
-	struct sc_archive_item *items;
-	size_t count, cap;
-};
-
-static int each_below(void *arg, const struct sc_store_item *object, struct sc_err *err)
-{
-	struct sweep *s = arg;
-	struct sc_archive_item item = { .bytes = object->size };
-
-	if (object->folder || !sc_archive_key_parse(object->key, &item.first, &item.last))
-		return 0;
-	if (item.first >= s->floor)
-		return 1; /* names are in the order of offsets */
-	if (item.last >= s->floor)
-		return 0;
-	if (s->count == s->cap) {
-		size_t cap = s->cap ? 2 * s->cap : 64;
-		struct sc_archive_item *more = sc_realloc(s->items, cap * sizeof(*more));
-
-		if (!more)
-			return sc_err_nomem(err, TRIED);
-		s->items = more;
-		s->cap = cap;
-	}
-	s->items[s->count++] = item;
-	return 0;
-}
-
-static int remove_below(struct sc_archive *archive, uint64_t floor,
-			const struct sc_archive_options *o, struct sc_err *err)
-{
-	struct sweep s = { .archive = archive, .floor = floor };
-	char key[SC_ARCHIVE_KEY], prefix[SC_ARCHIVE_KEY];
-	struct sc_store_listing what = { .prefix = prefix };
-	int rc;
-
-	sc_archive_name(archive, SC_ARCHIVE_SEALED, prefix);
-	rc = sc_store_list(archive->store, &what, each_below, &s, err);
-
-	for (size_t i = 0; rc == 0 && i < s.count; i++) {
-		sc_archive_key(archive, s.items[i].first, s.items[i].last, key);
-		if (!archive->dry) {
-			rc = sc_archive_fence(archive, err);
-			if (rc == 0)
-				rc = sc_store_delete(archive->store, key, err);
-		}
-		if (rc == 0)
-			tell(o, SC_ARCHIVE_REMOVED, s.items[i].first, s.items[i].last,
-			     s.items[i].bytes);
-	}
-	free(s.items);
-	return rc;
-}
-
-/* Rows below it are given up, from now on and for all. */
-static int raise_floor(struct sc_archive *archive, uint64_t floor, struct sc_err *err)
-{
-	int rc = SC_E_BUSY;
-
-	/* who replaced it took the archive over, as a rule: then the question says so */
-	for (int i = 0; i < 3 && rc == SC_E_BUSY; i++) {
-		struct sc_archive_epoch now;
-
-		rc = sc_archive_fence(archive, err);
-		now = archive->epoch;
-		now.floor = floor;
-		if (rc == 0)
-			rc = sc_archive_write_epoch(archive, &now, err);
-	}
-	return rc;
-}
-
-int sc_archive_keep(struct sc_archive *archive, const struct sc_keep *keep,
-		    const struct sc_archive_options *options, struct sc_err *err)
-{
-	uint64_t floor;
-	size_t drop = 0;
-	int rc = count_drop(archive, keep, options->now_us ? options->now_us : sc_wall_us(), &drop,
-			    err);
-
-	if (rc < 0)
-		return rc;
-	floor = archive->epoch.floor;
-	if (drop && archive->items[drop].first > floor)
-		floor = archive->items[drop].first;
-	if (!archive->dry && floor > archive->epoch.floor) {
-		rc = raise_floor(archive, floor, err);
-		if (rc == 0) {
-			archive->count -= drop;
-			memmove(archive->items, archive->items + drop,
-				archive->count * sizeof(*archive->items));
-			archive->listed_anew = true;
-		}
-	}
-	if (rc == 0)
-		rc = sc_archive_publish(archive, err);
-	if (rc == 0)
-		rc = remove_below(archive, floor, options, err);
 	return sc_archive_explain(archive, rc, err);
 }

@@ -211,12 +211,8 @@ static int remove_covered(struct sc_archive *archive, const struct sc_archive_it
 }
 
 static int put_piece(struct sc_archive *archive, const struct piece *piece,
-		     const struct sc_archive_options *o, struct sc_err *err)
+		     const struct sc_archive_item *item, struct sc_err *err)
 {
-	struct sc_archive_item item = { .first = piece->first,
-					.last = piece->last,
-					.bytes = piece->to - piece->from };
-	struct sc_archive_step step = { SC_ARCHIVE_SHIPPED, item.first, item.last, item.bytes };
 	char path[PATH_MAX], key[SC_ARCHIVE_KEY];
 	int fd = -1, rc = sc_journal_open(archive->log, piece->journal, false, &fd, err);
 
@@ -225,26 +221,34 @@ static int put_piece(struct sc_archive *archive, const struct piece *piece,
 	if (rc == 0)
 		rc = sc_archive_fence(archive, err);
 	if (rc == 0)
-		rc = sc_store_put_fd(archive->store, key, fd, piece->from, item.bytes,
+		rc = sc_store_put_fd(archive->store, key, fd, piece->from, item->bytes,
 				     SC_STORE_ABSENT, NULL, err);
 	if (rc == SC_E_BUSY) /* a ship that died left it, or it is no work of ours */
-		rc = sc_archive_compare(archive, fd, piece->from, item.bytes, path, key, err);
+		rc = sc_archive_compare(archive, fd, piece->from, item->bytes, path, key, err);
 	sc_close(&fd);
 	/* still ours: whoever takes it over from now on sees what we put there */
 	if (rc == 0)
 		rc = sc_archive_fence(archive, err);
 	if (rc == 0)
-		rc = remove_covered(archive, &item, err);
-	if (rc == 0)
-		rc = sc_archive_shelve(&archive->ships, &item, err);
+		rc = remove_covered(archive, item, err);
+	return rc == 0 ? sc_archive_shelve(&archive->ships, item, err) : rc;
+}
+
+static int ship_piece(struct sc_archive *archive, const struct piece *piece,
+		      const struct sc_archive_options *o, struct sc_err *err)
+{
+	struct sc_archive_item item = { .first = piece->first,
+					.last = piece->last,
+					.bytes = piece->to - piece->from };
+	int rc = archive->dry ? 0 : put_piece(archive, piece, &item, err);
+
 	if (rc < 0)
 		return rc;
 	archive->at_journal = piece->journal;
 	archive->at = piece->to;
 	archive->at_offset = piece->last + 1;
 	archive->shipped_next = sc_archive_past(&archive->epoch, piece->last + 1);
-	if (o->step)
-		o->step(o->arg, &step);
+	sc_archive_tell(o, SC_ARCHIVE_SHIPPED, item.first, item.last, item.bytes);
 	return 0;
 }
 
@@ -255,7 +259,7 @@ static int ship_from(struct sc_archive *archive, const struct sc_state *state, u
 	struct piece piece;
 	int rc = 1;
 
-	if (merge && merge < start) {
+	if (merge >= state->sealed_next && merge && merge < start) {
 		start = merge;
 		archive->at_journal = 0;
 	}
@@ -263,7 +267,7 @@ static int ship_from(struct sc_archive *archive, const struct sc_state *state, u
 		rc = next_piece(archive, state, start, &piece, err);
 		if (rc != 1)
 			break;
-		rc = put_piece(archive, &piece, o, err);
+		rc = ship_piece(archive, &piece, o, err);
 		if (rc < 0)
 			return rc;
 		start = archive->shipped_next;
@@ -283,6 +287,8 @@ int sc_archive_ship(struct sc_archive *archive, const struct sc_archive_options 
 	uint64_t start = archive->shipped_next;
 	int rc = sc_index_now(archive->log, &state, err);
 
+	if (rc == 0 && archive->foreseen_next > state.sealed_next)
+		state.sealed_next = archive->foreseen_next;
 	if (rc < 0 || (start && state.next <= start))
 		return rc;
 	if (!start) {
@@ -290,14 +296,7 @@ int sc_archive_ship(struct sc_archive *archive, const struct sc_archive_options 
 		if (rc != 1)
 			return rc;
 	}
-	if (archive->dry) {
-		struct sc_archive_step step = { SC_ARCHIVE_SHIPPED, start, state.next - 1, 0 };
-
-		if (start < state.next && options->step)
-			options->step(options->arg, &step);
-		return 0;
-	}
-	if (state.sealed_next && archive->sealed_seen != state.sealed_next) {
+	if (!archive->dry && state.sealed_next && archive->sealed_seen != state.sealed_next) {
 		rc = has_hole(archive, err);
 		if (rc != 0)
 			return rc < 0 ? rc : 0;
@@ -308,7 +307,7 @@ int sc_archive_ship(struct sc_archive *archive, const struct sc_archive_options 
 			&archive->epoch,
 			state.sealed_next); /* sealed, and pushed, before they could be shipped */
 	archive->shipped_next = start;
-	if (start < state.next && !archive->has_log)
+	if (start < state.next && !archive->has_log && !archive->dry)
 		rc = sc_archive_put_log(archive, true, err);
 	if (rc >= 0)
 		rc = ship_from(archive, &state, start, options, err);

@@ -64,6 +64,26 @@ int sc_archive_check_name(const char *name, struct sc_err *err)
 	return 0;
 }
 
+int sc_archive_check_apart(const char *folder, const struct sc_log *log, struct sc_err *err)
+{
+	struct stat ours, st;
+	char path[PATH_MAX];
+
+	if (!folder || stat(sc_log_path(log), &ours) < 0 || !realpath(folder, path))
+		return 0; /* who uses it will say what is wrong */
+	while (path[1] && stat(path, &st) == 0) {
+		if (st.st_dev == ours.st_dev && st.st_ino == ours.st_ino) {
+			sc_err_set(err, SC_E_USAGE, "cannot archive",
+				   "'%s' is in the log itself: it would go with it", folder);
+			sc_err_on(err, "log", sc_log_path(log));
+			sc_err_next(err, "give a folder elsewhere, best on another disk");
+			return SC_E_USAGE;
+		}
+		*(strrchr(path + 1, '/') ? strrchr(path, '/') : path + 1) = 0;
+	}
+	return 0;
+}
+
 /* The log was opened by that path, so it is not too long. */
 static void note_path(const struct sc_log *log, char ret_path[PATH_MAX])
 {

@@ -21,7 +21,7 @@ void sc_journal_path(const struct sc_log *log, uint64_t name, char ret_path[PATH
 		 (unsigned long long)name);
 }
 
-static bool parse_name(const char *text, uint64_t *ret_name)
+bool sc_journal_name_parse(const char *text, uint64_t *ret_name)
 {
 	size_t len = strlen(text);
 
@@ -46,7 +46,7 @@ static int read_names(DIR *dir, struct sc_names *names, uint64_t *strangers, str
 
 		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
 			continue;
-		if (!parse_name(entry->d_name, &name)) {
+		if (!sc_journal_name_parse(entry->d_name, &name)) {
 			++*strangers;
 			continue;
 		}

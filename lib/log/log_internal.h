@@ -171,6 +171,7 @@ struct sc_names {
 	size_t count;
 };
 void sc_journal_path(const struct sc_log *log, uint64_t name, char ret_path[PATH_MAX]);
+bool sc_journal_name_parse(const char *text, uint64_t *ret_name);
 int sc_journal_list(const struct sc_log *log, struct sc_names *ret_names, uint64_t *ret_strangers,
 		struct sc_err *err);
 void sc_journal_list_done(struct sc_names *names);

@@ -74,7 +74,7 @@ struct sc_net_opts {
 	  .standard = "4MiB", .max = (int64_t)1 << 40, \
 	  .help = "messages held while the output is blocked, so that pings are answered" }, \
 	{ .name = "retry", .kind = SC_OPT_NUMBER, .arg = "N", .into = offsetof(IN, AT.tries), .standard = "-1", \
-	  .min = -1, .max = INT64_MAX, .help = "try again after at most N failures in a row; -1 for any number" }, \
+	  .min = -1, .max = -2, .help = "try again after at most N failures in a row; -1 for any number" }, \
 	{ .name = "retry-for", .kind = SC_OPT_DURATION, .arg = "DUR", .into = offsetof(IN, AT.retry_for_ms), \
 	  .standard = "none", .special = "none", .help = "give up when this long without a connection" }, \
 	{ .name = "retry-wait", .kind = SC_OPT_DURATION, .arg = "DUR", .into = offsetof(IN, AT.retry_wait_ms), \

@@ -70,6 +70,11 @@ const char *sc_store_url(const struct sc_store *store)
 	return store->place.shown;
 }
 
+const char *sc_store_folder(const struct sc_store *store)
+{
+	return store->place.kind == SC_PLACE_FOLDER ? store->place.path : NULL;
+}
+
 int sc_store_on(const struct sc_store *store, const char *key, struct sc_err *err)
 {
 	struct sc_bytes shown;

@@ -75,6 +75,7 @@ int sc_store_open(const char *url, const struct sc_store_settings *settings, str
 		  struct sc_err *err);
 void sc_store_close(struct sc_store *store);
 const char *sc_store_url(const struct sc_store *store); /* to show: no passwords, no query */
+const char *sc_store_folder(const struct sc_store *store); /* its path; NULL: it is elsewhere */
 
 /* What must be so for a write: */
 #define SC_STORE_ALWAYS ((const char *)NULL)

@@ -77,7 +77,7 @@ static inline int archiver_open(const char *path, enum archiver_kind kind, struc
 		rc = sc_seal_open(a->log, dry, &a->seal, &err);
 	if (rc == 0)
 		rc = kind == SEIZES
-			     ? sc_archive_seize(a->log, archive_url, NULL, &a->archive, &err)
+			     ? sc_archive_seize(a->log, archive_url, NULL, false, &a->archive, &err)
 			     : sc_archive_open_log(a->log, archive_url, NULL, dry, &a->archive, &err);
 	return rc;
 }
