@@ -280,8 +280,9 @@ int run_verify(const void *given, char *const *operands, struct sc_err *err)
 		return rc;
 	if (p.orphans)
 		sc_say(SC_WARNING,
-		       "%llu files in the log's folders journal/ and sealed/ belong to nothing",
-		       (unsigned long long)p.orphans);
+		       "%llu file%s in the log's folders journal/ and sealed/ belong%s to nothing",
+		       (unsigned long long)p.orphans, p.orphans == 1 ? "" : "s",
+		       p.orphans == 1 ? "s" : "");
 	if (o->common.json)
 		printf("{\"hash\":\"%s\",\"rows\":%llu,\"bytes\":%llu,\"first\":%llu,\"last\":%llu,"
 		       "\"blocks\":%llu,\"orphans\":%llu}\n",
@@ -334,6 +335,14 @@ int run_source(const void *given, char *const *operands, struct sc_err *err)
 
 int run_reindex(const void *given, char *const *operands, struct sc_err *err)
 {
+	int rc = sc_log_reindex(operands[0], err);
+
 	(void)given;
-	return sc_log_reindex(operands[0], err);
+	if (rc == 1)
+		sc_say(SC_WARNING,
+		       "log '%s': rows are missing; it goes on without them, but reading ends "
+		       "where "
+		       "they were, and sc-log verify names the place",
+		       operands[0]);
+	return rc;
 }

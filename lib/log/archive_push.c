@@ -394,7 +394,8 @@ int sc_archive_compare(struct sc_archive *archive, int fd, uint64_t at, uint64_t
 	return rc == SC_E_DATA ? differs(archive, path, key, err) : rc;
 }
 
-static int open_file(const char *path, int *ret_fd, uint64_t *ret_size, struct sc_err *err)
+static int open_file(const struct sc_archive *archive, const struct sc_sealed *segment,
+		     const char *path, int *ret_fd, uint64_t *ret_size, struct sc_err *err)
 {
 	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
@@ -404,7 +405,10 @@ static int open_file(const char *path, int *ret_fd, uint64_t *ret_size, struct s
 		*ret_size = (uint64_t)st.st_size;
 		return 0;
 	}
-	rc = sc_err_sys(err, errno == ENOENT ? SC_E_DATA : SC_E_IO, errno, TRIED);
+	if (errno == ENOENT)
+		return sc_tier_missing(archive->log, segment->first, segment->last, err);
+	rc = sc_err_sys(err, errno == EACCES || errno == EPERM ? SC_E_NOAUTH : SC_E_IO, errno,
+			TRIED);
 	sc_err_on(err, "segment", path);
 	sc_close(&fd);
 	return rc;
@@ -465,7 +469,7 @@ static int push_one(struct sc_archive *archive, const struct sc_sealed *segment,
 
 	sc_log_segment_path(archive->log, segment, path);
 	sc_archive_key(archive, segment->first, segment->last, key);
-	rc = open_file(path, &fd, &item.bytes, err);
+	rc = open_file(archive, segment, path, &fd, &item.bytes, err);
 	if (rc == 0 && !there) {
 		rc = check_file(fd, path, err);
 		if (rc == 0)

@@ -63,29 +63,6 @@ static int check(const struct sc_archive *archive, const struct sc_archive_segme
 	return sc_err_set(err, SC_E_DATA, TRIED, "%s", what);
 }
 
-/* Damage at its end: nothing of it can be read, so what comes before it is the last that is
- * good. */
-static int name_damage(const struct sc_archive_segment *s, const struct sc_archive_item *item,
-		       struct sc_err *err)
-{
-	char reason[sizeof(err->reason)];
-
-	if (!err)
-		return SC_E_DATA;
-	snprintf(reason, sizeof(reason), "%s", err->reason);
-	/* ours says a last good offset, which it cannot know here */
-	if (strstr(reason, "; the last good"))
-		*strstr(reason, "; the last good") = 0;
-	sc_err_set(err, SC_E_DATA, TRIED, "%s; the last good offset is %llu", reason,
-		   (unsigned long long)(item->first - 1));
-	sc_err_on(err, "file", s->name);
-	sc_err_next(err, "put a good copy of the file back, or read on behind it, from %llu",
-		    (unsigned long long)item->last + 1);
-	sc_err_field_str(err, "file", s->name);
-	sc_err_field_u64(err, "last_good", item->first - 1);
-	return SC_E_DATA;
-}
-
 int sc_archive_segment_open(struct sc_archive *archive, struct sc_archive_item *item,
 			    struct sc_archive_segment **ret_segment, struct sc_err *err)
 {
@@ -115,7 +92,7 @@ int sc_archive_segment_open(struct sc_archive *archive, struct sc_archive_item *
 		if (rc == 0)
 			rc = check(archive, s, item, err);
 		if (rc == SC_E_DATA)
-			rc = name_damage(s, item, err);
+			rc = sc_segment_unreadable(s->name, item->first, item->last, err);
 	}
 	if (rc < 0) {
 		sc_archive_segment_close(s);

@@ -166,6 +166,39 @@ out:
 	return rc;
 }
 
+int sc_find_before(struct sc_log *log, uint64_t offset, struct sc_sealed *ret_segment,
+		   struct sc_err *err)
+{
+	struct sc_sealed *items = NULL;
+	struct sc_kv_txn *txn = NULL;
+	struct sc_kv_cursor *cursor = NULL;
+	struct sc_span key, value;
+	uint64_t below = offset - 1;
+	size_t count = 0;
+	int rc;
+
+	if (!log->kv) {
+		rc = sc_tier_all(log, &items, &count, err);
+		while (rc == 0 && count && items[count - 1].first >= offset)
+			count--;
+		if (rc == 0 && count)
+			*ret_segment = items[count - 1];
+		free(items);
+		return rc < 0 ? rc : count != 0;
+	}
+	rc = sc_kv_read(log->kv, &txn, err);
+	if (rc < 0)
+		return rc;
+	rc = sc_kv_cursor_open(txn, SC_T_SEGMENTS, &cursor, err);
+	if (rc == 0)
+		rc = sc_kv_cursor_floor(cursor, sc_u64_key(&below), &key, &value, err);
+	if (rc == 1)
+		rc = entry_copy(value, ret_segment, sizeof(*ret_segment), err);
+	sc_kv_cursor_close(cursor);
+	sc_kv_abort(&txn);
+	return rc;
+}
+
 static bool same_file(const struct sc_spot *a, const struct sc_spot *b)
 {
 	if (a->sealed != b->sealed)

@@ -76,12 +76,12 @@ void sc_index_close(struct sc_log *log)
 }
 
 /* The files hold less than was acknowledged. */
-static int journals_lost(const struct sc_log *log, const struct sc_state *state, uint64_t next,
+static int journals_lost(struct sc_log *log, const struct sc_state *state, uint64_t next,
 			 struct sc_err *err)
 {
 	char path[PATH_MAX];
 
-	if (log->tolerant)
+	if (sc_log_forgives(log))
 		return 0;
 	sc_journal_path(log, state->journal, path);
 	sc_err_set(err, SC_E_DATA, "cannot open",

@@ -342,6 +342,12 @@ int sc_log_gone(const struct sc_log *log, struct sc_err *err)
 	return 0;
 }
 
+bool sc_log_forgives(struct sc_log *log)
+{
+	log->forgave |= log->tolerant;
+	return log->tolerant;
+}
+
 int sc_log_or_gone(const struct sc_log *log, int rc, struct sc_err *err)
 {
 	if (rc != SC_E_DATA && rc != SC_E_IO)
@@ -435,6 +441,8 @@ int sc_log_reindex(const char *path, struct sc_err *err)
 	struct sc_log *log = NULL;
 	int rc = open_as(path, SC_LOG_REPAIR, true, &log, err);
 
+	if (rc == 0 && log->forgave)
+		rc = 1;
 	sc_log_close(log);
 	return rc;
 }

@@ -169,7 +169,7 @@ int sc_log_verify(const char *path, uint64_t from, uint64_t to, struct sc_log_pr
 		struct sc_err *err);
 /*
  * Throw the index away and rebuild it from the files. Rows that are missing there are given up,
- * but no offset is used twice.
+ * but no offset is used twice. 1: there are such.
  */
 int sc_log_reindex(const char *path, struct sc_err *err);
 

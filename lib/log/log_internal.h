@@ -120,6 +120,7 @@ struct sc_log {
 	char name[NAME_MAX + 1];
 	enum sc_log_mode mode;
 	bool tolerant;            /* go on although rows are missing: trim and reindex, by hand */
+	bool forgave;             /* and they are */
 	int dir_fd;               /* for flock */
 	int64_t looked_us;        /* when it was last compared with what is at PATH */
 	char boot[SC_UUID_TEXT];
@@ -159,6 +160,8 @@ int sc_log_find_folder(struct sc_log *log, struct sc_err *err);
 /* SC_E_NOLOG: the folder that we opened, or its log.json, is not at the log's path any more; then
  * a file that is missing or another one is no damage. 0: it is there. */
 int sc_log_gone(const struct sc_log *log, struct sc_err *err);
+/* Rows are missing: does who opened it want to go on all the same? */
+bool sc_log_forgives(struct sc_log *log);
 /* RC, or SC_E_NOLOG and its words when damage or a failure comes of a log that is gone. */
 int sc_log_or_gone(const struct sc_log *log, int rc, struct sc_err *err);
 /* sc_err_on for this log, after sc_err_set. */
@@ -327,6 +330,9 @@ struct sc_spot {
 	struct sc_place place;    /* else */
 };
 int sc_find_spot(struct sc_log *log, uint64_t offset, struct sc_spot *ret_spot, struct sc_err *err);
+/* The segment with the highest first offset below OFFSET. 1, 0. */
+int sc_find_before(struct sc_log *log, uint64_t offset, struct sc_sealed *ret_segment,
+		struct sc_err *err);
 /*
  * The file of SPOT was not there. 1: rows moved, or were given up: *SPOT is where OFFSET is now; 0:
  * no file has it now; SC_E_DATA: the file is lost.

@@ -117,6 +117,65 @@ static int check_floor(struct sc_reader *reader, struct sc_err *err)
 	return rc;
 }
 
+static int rows_missing(const struct sc_reader *reader, uint64_t last, uint64_t begin,
+			struct sc_err *err)
+{
+	sc_err_set(err, SC_E_DATA, "cannot read",
+		   "the rows between offsets %llu and %llu are missing; the last good offset is "
+		   "%llu",
+		   (unsigned long long)last, (unsigned long long)begin, (unsigned long long)last);
+	sc_log_err(reader->log, err);
+	sc_err_next(err,
+		    "put their files back and make the index anew (sc-log reindex), or read on "
+		    "behind them, from %llu",
+		    (unsigned long long)begin);
+	sc_err_field_u64(err, "last_good", last);
+	return sc_log_or_gone(reader->log, SC_E_DATA, err);
+}
+
+/*
+ * No file has the offsets before SPOT. Were they never given, or given up, or are their rows
+ * missing? That is so behind a reindex by hand. It is told by how many rows came before.
+ */
+static int check_gap(struct sc_reader *reader, const struct sc_spot *spot, struct sc_err *err)
+{
+	uint64_t rows = spot->sealed ? spot->segment.rows_before : spot->place.rows, known, last;
+	struct sc_sealed before;
+	int rc = 0;
+
+	/* what comes before may be put together with SPOT's, or go, while we look */
+	for (int i = 0; i < 2; i++) {
+		rc = sc_find_before(reader->log, spot->begin, &before, err);
+		if (rc < 0 || (rc == 1 && before.last >= spot->begin))
+			return rc < 0 ? rc : 0;
+		known = rc == 1 ? before.rows_before + before.rows : 0;
+		if (known < reader->log->settings.floor.rows)
+			known = reader->log->settings.floor.rows;
+		if (rows <= known)
+			return 0;
+		last = rc == 1 ? before.last : reader->log->settings.floor.offset - 1;
+		rc = check_floor(reader, err);
+		if (rc < 0)
+			return rc;
+	}
+	return rows_missing(reader, last, spot->begin, err);
+}
+
+/* The journal NEXT begins behind the offset that comes next: rows are missing unless it names the
+ * end of ours. */
+static int check_journal_gap(struct sc_reader *reader, uint64_t next, struct sc_err *err)
+{
+	struct sc_place place;
+	struct sc_anchor anchor;
+	int rc = sc_find_anchor(reader->log, next, &place, &anchor, err);
+
+	if (rc < 0 ||
+	    (anchor.prev_journal == reader->journal && anchor.prev_end == reader->walk.pos))
+		return rc;
+	rc = check_floor(reader, err);
+	return rc < 0 ? rc : rows_missing(reader, reader->offset - 1, next, err);
+}
+
 /* Find what to begin with. 1, or 0: there is no row yet at or above the offset. */
 static int seek(struct sc_reader *reader, struct sc_state *state, struct sc_err *err)
 {
@@ -129,6 +188,8 @@ static int seek(struct sc_reader *reader, struct sc_state *state, struct sc_err 
 	while (rc == 1) {
 		if (spot.begin > reader->offset) {
 			rc = check_floor(reader, err);
+			if (rc == 0)
+				rc = check_gap(reader, &spot, err);
 			if (rc < 0)
 				return rc;
 		}
@@ -221,7 +282,9 @@ static int advance(struct sc_reader *reader, struct sc_err *err)
 		if (rc < 0)
 			return rc;
 	}
-	rc = enter(reader, &state, next, 0, err);
+	rc = next > reader->offset ? check_journal_gap(reader, next, err) : 0;
+	if (rc == 0)
+		rc = enter(reader, &state, next, 0, err);
 	if (rc != SC_E_NOLOG)
 		return rc < 0 ? rc : 1;
 	/* it went meanwhile: look where its rows are */

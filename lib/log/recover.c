@@ -37,7 +37,7 @@ static int missing(struct scan *s, uint64_t name, const char *reason, uint64_t g
 {
 	char path[PATH_MAX];
 
-	if (s->log->tolerant)
+	if (sc_log_forgives(s->log))
 		return 0;
 	sc_journal_path(s->log, name, path);
 	sc_err_set(s->err, SC_E_DATA, "cannot open the log", "%s", reason);
@@ -183,7 +183,7 @@ static int check_behind(struct scan *s, int fd, uint64_t name, uint64_t pos, uin
 		if (found < 0 && found != SC_E_DATA)
 			rc = found;
 		if (found == 1 && block.commit >= s->r->state.commit + 2) {
-			if (!s->log->tolerant)
+			if (!sc_log_forgives(s->log))
 				rc = sc_walk_damage(s->log, name, begin, s->r->state.next - 1,
 						    s->err);
 			else if (block.last >= s->r->beyond)
@@ -418,7 +418,7 @@ static int segment_lost(struct scan *s, const struct sc_tier_name *n, uint64_t f
 {
 	char path[PATH_MAX];
 
-	if (s->log->tolerant)
+	if (sc_log_forgives(s->log))
 		return 0;
 	sc_tier_path(s->log, n->first, n->last, path);
 	sc_err_set(s->err, SC_E_DATA, "cannot open the log",
@@ -478,7 +478,7 @@ static int scan_segments(struct scan *s)
 		if (n->covered || n->last < s->r->state.floor)
 			continue;
 		rc = sc_tier_open(s->log, n->first, n->last, &tier, s->err);
-		if (rc == SC_E_DATA && s->log->tolerant) {
+		if (rc == SC_E_DATA && sc_log_forgives(s->log)) {
 			rc = 0; /* by hand: it stays where it is, its rows are missing */
 			continue;
 		}

@@ -88,6 +88,26 @@ int sc_segment_damaged(const struct sc_segment *s, uint64_t position, uint64_t l
 	return SC_E_DATA;
 }
 
+int sc_segment_unreadable(const char *name, uint64_t first, uint64_t last, struct sc_err *err)
+{
+	char reason[sizeof(err->reason)];
+
+	if (!err)
+		return SC_E_DATA;
+	snprintf(reason, sizeof(reason), "%s", err->reason);
+	/* it may say a last good offset, which it cannot know there */
+	if (strstr(reason, "; the last good"))
+		*strstr(reason, "; the last good") = 0;
+	sc_err_set(err, SC_E_DATA, TRIED, "%s; the last good offset is %llu", reason,
+		   (unsigned long long)(first - 1));
+	sc_err_on(err, "file", name);
+	sc_err_next(err, "put a good copy of the file back, or read on behind it, from %llu",
+		    (unsigned long long)last + 1);
+	sc_err_field_str(err, "file", name);
+	sc_err_field_u64(err, "last_good", first - 1);
+	return SC_E_DATA;
+}
+
 /* The last LEN bytes of the source into s->tail, which holds fewer of them or none. */
 static int read_tail(struct sc_segment *s, size_t len, struct sc_err *err)
 {

@@ -109,6 +109,12 @@ struct sc_segment_source {
 int sc_segment_source_fd(int fd, const char *name, struct sc_segment_source *ret_source,
 		struct sc_err *err);
 
+/*
+ * ERR says why the segment NAME, of the rows FIRST to LAST, cannot be opened: SC_E_DATA. Nothing of
+ * it can be read, so what comes before it is the last that is good; that is added, and what to do.
+ */
+int sc_segment_unreadable(const char *name, uint64_t first, uint64_t last, struct sc_err *err);
+
 struct sc_segment;
 /* SOURCE is copied. */
 int sc_segment_open(const struct sc_segment_source *source, struct sc_segment **ret_segment,

@@ -133,20 +133,22 @@ static int open_file(const char *path, int *ret_fd, struct sc_err *err)
 	return code;
 }
 
-static int not_ours(const struct sc_log *log, const char *path, const char *reason,
-		    struct sc_err *err)
+/* Is it of this log, and are its rows those that its name says? */
+static int check_info(const struct sc_log *log, const struct sc_segment_info *info, uint64_t first,
+		      uint64_t last, struct sc_err *err)
 {
-	sc_err_set(err, SC_E_DATA, "cannot read", "%s", reason);
-	sc_err_on(err, "segment", path);
-	sc_err_next(err, "move it away, and put the right file there");
-	sc_err_field_str(err, "file", path);
-	return sc_log_or_gone(log, SC_E_DATA, err);
+	if (strcmp(info->stream_id, log->settings.stream_id) != 0)
+		return sc_err_set(err, SC_E_DATA, "cannot read",
+				  "it belongs to another stream than log.json");
+	if (info->first != first || info->last != last)
+		return sc_err_set(err, SC_E_DATA, "cannot read",
+				  "it holds other rows than its name says");
+	return 0;
 }
 
 int sc_tier_open(const struct sc_log *log, uint64_t first, uint64_t last, struct sc_tier **ret_tier,
 		 struct sc_err *err)
 {
-	const struct sc_segment_info *info;
 	struct sc_segment_source source;
 	struct sc_tier *tier;
 	char path[PATH_MAX];
@@ -166,12 +168,11 @@ int sc_tier_open(const struct sc_log *log, uint64_t first, uint64_t last, struct
 	rc = sc_segment_source_fd(fd, tier->path, &source, err);
 	if (rc == 0)
 		rc = sc_segment_open(&source, &tier->segment, err);
-	if (rc == 0) {
-		info = sc_segment_info(tier->segment);
-		if (strcmp(info->stream_id, log->settings.stream_id) != 0)
-			rc = not_ours(log, path, "it belongs to another stream than log.json", err);
-		else if (info->first != first || info->last != last)
-			rc = not_ours(log, path, "it holds other rows than its name says", err);
+	if (rc == 0)
+		rc = check_info(log, sc_segment_info(tier->segment), first, last, err);
+	if (rc == SC_E_DATA) {
+		rc = sc_segment_unreadable(tier->path, first, last, err);
+		rc = sc_log_or_gone(log, rc, err);
 	}
 	if (rc < 0) {
 		sc_tier_close(tier);

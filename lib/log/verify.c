@@ -311,6 +311,20 @@ static int check_file(struct verify *v, const struct sc_spot *spot)
 	return 0;
 }
 
+static int front_missing(struct verify *v)
+{
+	sc_err_set(v->err, SC_E_DATA, "cannot verify",
+		   "%llu rows before the first one that it holds, %llu, are missing; the last good "
+		   "offset is %llu",
+		   (unsigned long long)(v->state.rows - v->state.floor_rows - v->proof.rows),
+		   (unsigned long long)v->proof.first, (unsigned long long)v->state.floor - 1);
+	sc_log_err(v->log, v->err);
+	sc_err_next(v->err, "put their files back, or verify what is there: --from %llu",
+		    (unsigned long long)v->proof.first);
+	sc_err_field_u64(v->err, "last_good", v->state.floor - 1);
+	return SC_E_DATA;
+}
+
 /* Was the journal in use, as it was when we began, read to its end? Then all must add up. */
 static int check_end(struct verify *v, uint64_t from)
 {
@@ -318,7 +332,7 @@ static int check_end(struct verify *v, uint64_t from)
 	    v->chain.rows != v->state.rows || v->chain.bytes != v->state.bytes)
 		return damaged(v, "the journals do not end as the index says");
 	if (from == 0 && v->proof.rows != v->state.rows - v->state.floor_rows)
-		return damaged(v, "rows are missing at the front");
+		return front_missing(v);
 	return 0;
 }
 
