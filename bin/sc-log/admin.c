@@ -340,9 +340,9 @@ int run_reindex(const void *given, char *const *operands, struct sc_err *err)
 	(void)given;
 	if (rc == 1)
 		sc_say(SC_WARNING,
-		       "log '%s': rows are missing; it goes on without them, but reading ends "
-		       "where "
-		       "they were, and sc-log verify names the place",
+		       "log '%s': rows are missing, of files that are not there or damaged; it "
+		       "goes on "
+		       "without them: put the files back and do this again, or see sc-log verify",
 		       operands[0]);
 	return rc;
 }
