@@ -14,7 +14,8 @@ static void on_step(void *arg, const struct sc_archive_step *step)
 	static const int acts[] = { [SC_ARCHIVE_UPLOADED] = ACT_UPLOADED,
 				    [SC_ARCHIVE_FOUND] = ACT_FOUND,
 				    [SC_ARCHIVE_REMOVED] = ACT_EXPIRED,
-				    [SC_ARCHIVE_SHIPPED] = ACT_SHIPPED };
+				    [SC_ARCHIVE_SHIPPED] = ACT_SHIPPED,
+				    [SC_ARCHIVE_LOST] = ACT_LOST };
 
 	struct round *r = arg;
 
@@ -25,6 +26,12 @@ static void on_step(void *arg, const struct sc_archive_step *step)
 		    step->last <= r->done[i].segment.last)
 			return;
 	round_note(r, acts[step->act], &segment, 1, NULL);
+	if (step->act == SC_ARCHIVE_LOST)
+		sc_say(SC_WARNING,
+		       "log '%s': rows %llu to %llu are not in the archive any more, and not here: "
+		       "somebody else removed their objects",
+		       r->target->path, (unsigned long long)step->first,
+		       (unsigned long long)step->last);
 }
 
 static bool on_progress(void *arg, uint64_t done, uint64_t total)

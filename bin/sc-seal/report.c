@@ -73,7 +73,7 @@ void report_say(const struct round *r, const struct done *d)
 {
 	char text[WORDS_MAX];
 
-	if (r->o->dry_run || !sc_says(SC_INFO))
+	if (r->o->dry_run || d->act == ACT_LOST || !sc_says(SC_INFO))
 		return;
 	words(r, d, text);
 	sc_progress_clear(r->progress);
@@ -232,6 +232,7 @@ static void put_json(const struct round *r, const struct sc_err *err, struct sc_
 		put_archived(r, ACT_UPLOADED, "uploaded", b);
 		put_archived(r, ACT_FOUND, "verified", b);
 		put_archived(r, ACT_EXPIRED, "expired", b);
+		put_archived(r, ACT_LOST, "lost", b);
 		put_shipped(r, b);
 		put_taken_over(r, b);
 	}

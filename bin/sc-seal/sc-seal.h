@@ -58,7 +58,7 @@ int target_open(struct target *t, bool dry, struct sc_err *err);
 void target_close(struct target *t);
 
 /* What was done to one log at one time: an sc_seal_act, or to its archive. */
-enum { ACT_UPLOADED = SC_SEAL_REMOVED + 1, ACT_FOUND, ACT_EXPIRED, ACT_SHIPPED, ACT_TAKEN_OVER };
+enum { ACT_UPLOADED = SC_SEAL_REMOVED + 1, ACT_FOUND, ACT_EXPIRED, ACT_SHIPPED, ACT_TAKEN_OVER, ACT_LOST };
 struct done {
 	int act;
 	struct sc_sealed segment;

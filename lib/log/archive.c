@@ -113,6 +113,7 @@ static int no_sense(const struct sc_archive *archive, const char *name, const ch
 	sc_archive_name(archive, name, key);
 	sc_err_set(err, SC_E_DATA, TRIED, "%s", what);
 	sc_archive_err(archive, key, err);
+	sc_err_next(err, "put a good copy of it back");
 	return SC_E_DATA;
 }
 
@@ -221,6 +222,11 @@ int sc_archive_read_epoch(struct sc_archive *archive, struct sc_archive_epoch *r
 	return rc;
 }
 
+bool sc_archive_no_bucket(const struct sc_err *err)
+{
+	return err && strstr(err->fields, "\"NoSuchBucket\"");
+}
+
 int sc_archive_read_id(struct sc_archive *archive, struct sc_err *err)
 {
 	struct sc_json root;
@@ -229,7 +235,7 @@ int sc_archive_read_id(struct sc_archive *archive, struct sc_err *err)
 
 	sc_bytes_init(&text, SC_ARCHIVE_JSON_MAX);
 	rc = sc_archive_read_json(archive, SC_ARCHIVE_LOG, &text, &root, NULL, err);
-	if (rc == SC_E_NOLOG) {
+	if (rc == SC_E_NOLOG && !sc_archive_no_bucket(err)) {
 		sc_err_next(
 			err,
 			"give the URL with the log's name at its end; sc-seal --archive writes it");
@@ -311,7 +317,8 @@ size_t sc_archive_item_of(const struct sc_archive *archive, uint64_t offset)
 /* What was found, before it is known what of it counts. */
 struct found {
 	struct sc_archive_items segments, ships;
-	bool journals; /* it is the folder of a log */
+	struct sc_archive_items named; /* by list.json, where the objects can be listed too */
+	bool journals;                 /* it is the folder of a log */
 };
 
 static int note(struct sc_archive_items *list, const struct sc_archive_item *item,
@@ -358,7 +365,7 @@ static int each_ship(void *arg, const struct sc_store_item *object, struct sc_er
 }
 
 /* list.json: {"format":1,"stream_id":ID,"floor":N,"segments":[[first,last,bytes],...]} */
-static int read_list(struct sc_archive *archive, struct found *found, struct sc_err *err)
+static int read_list(struct sc_archive *archive, struct sc_archive_items *into, struct sc_err *err)
 {
 	struct sc_json root, list, one, member;
 	struct sc_json_walk walk, parts;
@@ -383,7 +390,7 @@ static int read_list(struct sc_archive *archive, struct found *found, struct sc_
 				n++;
 		}
 		if (n == 3 && numbers[0] && numbers[0] <= numbers[1] && numbers[1] < UINT64_MAX - 1)
-			rc = note(&found->segments,
+			rc = note(into,
 				  &(struct sc_archive_item){ .first = numbers[0],
 							     .last = numbers[1],
 							     .bytes = numbers[2] },
@@ -405,7 +412,15 @@ static int list_all(struct sc_archive *archive, struct found *found, struct sc_e
 	int rc;
 
 	if (!archive->can_list)
-		return read_list(archive, found, err);
+		return read_list(archive, &found->segments, err);
+	/* before the objects: what it names was there by then */
+	rc = read_list(archive, &found->named, err);
+	if (rc == SC_E_NOLOG || rc == SC_E_DATA || rc == SC_E_CONFIG) {
+		sc_err_clear(err); /* it is for those who cannot list */
+		found->named.count = 0;
+	} else if (rc < 0) {
+		return rc;
+	}
 	sc_archive_name(archive, SC_ARCHIVE_JOURNAL, prefix);
 	rc = sc_store_list(archive->store, &what, each_ship, found, err);
 	/* it holds the same objects, but its rows are not all in these, and what goes from a log
@@ -449,10 +464,47 @@ static int take(const struct sc_archive_epoch *epoch, const struct sc_archive_it
 	return rc;
 }
 
+/* Rows of NAMED that no object of SEGMENTS has, and that were not given up: somebody removed them.
+ * *RET_NEXT is above all that are named. */
+static int find_unseen(const struct sc_archive_epoch *epoch, const struct sc_archive_items *named,
+		       const struct sc_archive_items *segments, struct sc_archive_items *unseen,
+		       uint64_t *ret_next, struct sc_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < named->count; i++) {
+		uint64_t at = named->items[i].first, last = named->items[i].last;
+
+		if (last < epoch->floor || sc_archive_burned(epoch, at) ||
+		    sc_archive_burned(epoch, last))
+			continue;
+		if (*ret_next <= last)
+			*ret_next = last + 1;
+		if (at < epoch->floor)
+			at = epoch->floor;
+		while (rc == 0 && at <= last) {
+			size_t k = sc_archive_at(segments->items, segments->count, at);
+			struct sc_archive_item item = { .first = at, .last = last, .unseen = true };
+
+			if (k < segments->count && segments->items[k].first <= at) {
+				at = segments->items[k].last + 1;
+				continue;
+			}
+			if (k < segments->count && segments->items[k].first <= last)
+				item.last = segments->items[k].first - 1;
+			rc = sc_archive_shelve(unseen, &item, err);
+			at = item.last + 1;
+		}
+	}
+	return rc;
+}
+
 int sc_archive_refresh(struct sc_archive *archive, struct sc_err *err)
 {
 	struct sc_archive_items segments = { NULL, 0, 0 }, ships = { NULL, 0, 0 };
-	struct found found = { segments, ships, false };
+	struct sc_archive_items unseen = { NULL, 0, 0 };
+	struct found found = { segments, ships, unseen, false };
+	uint64_t named_next = 0;
 	struct sc_archive_epoch epoch = { .epoch = 0 };
 	int rc = list_all(archive, &found, err);
 	bool listed = rc == 0;
@@ -470,9 +522,16 @@ int sc_archive_refresh(struct sc_archive *archive, struct sc_err *err)
 	if (rc == 0)
 		rc = take(&epoch, &found.ships, archive->ships.items, archive->ships.count, &ships,
 			  err);
+	if (rc == 0)
+		rc = find_unseen(&epoch, &found.named, &segments, &unseen, &named_next, err);
+	for (size_t i = 0; rc == 0 && archive->strict && i < unseen.count; i++)
+		rc = sc_archive_shelve(&segments, &unseen.items[i], err);
 	if (rc == 0) {
 		free(archive->items);
 		free(archive->ships.items);
+		free(archive->unseen.items);
+		archive->unseen = unseen;
+		archive->listed_next = named_next;
 		archive->items = segments.items;
 		archive->count = segments.count;
 		archive->cap = segments.cap;
@@ -483,15 +542,18 @@ int sc_archive_refresh(struct sc_archive *archive, struct sc_err *err)
 	} else {
 		free(segments.items);
 		free(ships.items);
+		free(unseen.items);
 	}
+	free(found.named.items);
 	free(found.segments.items);
 	free(found.ships.items);
 	return rc;
 }
 
 /* The archive at URL, or NAME in the folder of archives at URL. */
-static int open_at(const char *url, const char *name, const struct sc_store_settings *settings,
-		   struct sc_archive **ret_archive, struct sc_err *err)
+static int open_at(const char *url, const char *name, bool strict,
+		   const struct sc_store_settings *settings, struct sc_archive **ret_archive,
+		   struct sc_err *err)
 {
 	struct sc_archive *archive = sc_calloc(1, sizeof(*archive));
 	int rc;
@@ -499,6 +561,7 @@ static int open_at(const char *url, const char *name, const struct sc_store_sett
 	if (!archive)
 		return sc_err_nomem(err, TRIED);
 	archive->can_list = strncasecmp(url, "http", 4) != 0;
+	archive->strict = strict;
 	rc = sc_archive_connect(archive, url, name, settings, err);
 	if (rc == 0)
 		rc = sc_archive_read_id(archive, err);
@@ -515,20 +578,26 @@ static int open_at(const char *url, const char *name, const struct sc_store_sett
 int sc_archive_open(const char *url, const struct sc_store_settings *settings,
 		    struct sc_archive **ret_archive, struct sc_err *err)
 {
-	return open_at(url, "", settings, ret_archive, err);
+	return open_at(url, "", false, settings, ret_archive, err);
+}
+
+int sc_archive_open_strict(const char *url, const struct sc_store_settings *settings,
+			   struct sc_archive **ret_archive, struct sc_err *err)
+{
+	return open_at(url, "", true, settings, ret_archive, err);
 }
 
 int sc_archive_find(const char *url, const char *name, const struct sc_store_settings *settings,
 		    struct sc_archive **ret_archive, struct sc_err *err)
 {
-	int rc = open_at(url, "", settings, ret_archive, err);
+	int rc = open_at(url, "", false, settings, ret_archive, err);
 
 	/* what is no name of a log (of a stream of another server) is in no folder of archives */
 	if (rc != SC_E_NOLOG || !*name || *name == '.' || strlen(name) > NAME_MAX ||
 	    strchr(name, '/'))
 		return rc;
-	rc = open_at(url, name, settings, ret_archive, err);
-	if (rc == SC_E_NOLOG && err)
+	rc = open_at(url, name, false, settings, ret_archive, err);
+	if (rc == SC_E_NOLOG && !sc_archive_no_bucket(err))
 		sc_err_next(err, "give the URL of the archive, or of the folder where '%s' is one",
 			    name);
 	return rc;
@@ -540,6 +609,7 @@ void sc_archive_done(struct sc_archive *archive)
 	free(archive->url);
 	free(archive->items);
 	free(archive->ships.items);
+	free(archive->unseen.items);
 	free(archive->record.spans);
 }
 

@@ -40,7 +40,11 @@ struct sc_archive;
 /* To read; URL ends with the log's name. SETTINGS may be NULL. */
 int sc_archive_open(const char *url, const struct sc_store_settings *settings, struct sc_archive **ret_archive,
 		    struct sc_err *err);
-/* The same; when there is no archive at URL itself: the one of the log NAME in the folder of
+/* The same; rows that list.json says to be there, and that no object has, count as missing, also before the first
+ * object and behind the last one: who reads them gets SC_E_DATA. */
+int sc_archive_open_strict(const char *url, const struct sc_store_settings *settings, struct sc_archive **ret_archive,
+			   struct sc_err *err);
+/* As sc_archive_open; when there is no archive at URL itself: the one of the log NAME in the folder of
  * archives there. */
 int sc_archive_find(const char *url, const char *name, const struct sc_store_settings *settings,
 		    struct sc_archive **ret_archive, struct sc_err *err);
@@ -102,6 +106,7 @@ enum sc_archive_act {
 	SC_ARCHIVE_FOUND,         /* it was there, and was verified: an earlier run died before it could note it */
 	SC_ARCHIVE_REMOVED,       /* the archive does not hold it any more */
 	SC_ARCHIVE_SHIPPED,       /* rows of a journal were put there, and verified */
+	SC_ARCHIVE_LOST,          /* rows that were there are not, nor does the log have them: somebody removed their objects */
 };
 struct sc_archive_step {
 	enum sc_archive_act act;

@@ -35,6 +35,7 @@ struct sc_archive_item {
 	bool alone;               /* of what was shipped: no segment has all its rows */
 	bool spare;               /* or they all have, and it is to go */
 	bool foreseen;            /* a dry run's: it is not there, but would be */
+	bool unseen;              /* no object: rows that list.json says to be there, and nothing has */
 };
 /* By first; none is covered by another. */
 struct sc_archive_items {
@@ -85,6 +86,9 @@ struct sc_archive {
 	size_t count, cap;
 	struct sc_archive_items ships; /* what came of the journals */
 	bool strays;              /* objects among these were seen that count for nothing */
+	bool strict;              /* unseen rows are among the items: who reads them is told that they are missing */
+	struct sc_archive_items unseen; /* all of them */
+	uint64_t listed_next;     /* above all rows that list.json names */
 	/* to write */
 	struct sc_log *log;       /* NULL: it is only read */
 	bool dry;
@@ -134,6 +138,8 @@ int sc_archive_add(struct sc_archive *archive, const struct sc_archive_item *ite
 size_t sc_archive_item_of(const struct sc_archive *archive, uint64_t offset);
 /* Closes with the archive's memory kept. */
 void sc_archive_done(struct sc_archive *archive);
+/* SC_E_NOLOG because there is no such bucket: what helps then is said already. */
+bool sc_archive_no_bucket(const struct sc_err *err);
 /* The stream's id, from log.json. */
 int sc_archive_read_id(struct sc_archive *archive, struct sc_err *err);
 /* The object NAME, a JSON object of a format we know, into TEXT. SC_E_NOLOG: it is not there. */

@@ -534,6 +534,31 @@ static int push_all(struct sc_archive *archive, const struct sc_archive_options 
 	return rc;
 }
 
+/* What list.json names and is not there was put there again, where the log has it; the rest is told,
+ * once: the list is written anew. */
+static void tell_lost(struct sc_archive *archive, const struct sc_archive_options *o)
+{
+	struct sc_archive_items *unseen = &archive->unseen;
+	uint64_t first = 0, next = 0; /* neighbours are told as one */
+
+	for (size_t i = 0; i < unseen->count; i++) {
+		uint64_t at = unseen->items[i].first, last = unseen->items[i].last;
+		size_t k = sc_archive_item_of(archive, at);
+
+		while (at <= last && k < archive->count && archive->items[k].first <= at)
+			at = archive->items[k++].last + 1;
+		if (at > last)
+			continue;
+		if (next && at != next)
+			sc_archive_tell(o, SC_ARCHIVE_LOST, first, next - 1, 0);
+		first = next && at == next ? first : at;
+		next = last + 1;
+	}
+	if (next)
+		sc_archive_tell(o, SC_ARCHIVE_LOST, first, next - 1, 0);
+	unseen->count = 0;
+}
+
 int sc_archive_push(struct sc_archive *archive, const struct sc_archive_options *options,
 		    struct sc_err *err)
 {
@@ -546,6 +571,8 @@ int sc_archive_push(struct sc_archive *archive, const struct sc_archive_options 
 		rc = sc_tier_all(archive->log, &items, &count, err);
 	if (rc == 0)
 		rc = push_all(archive, options, items, count, &stopped, err);
+	if (rc == 0 && !stopped && !archive->dry)
+		tell_lost(archive, options);
 	if (rc == 0)
 		rc = sc_archive_publish(archive, err);
 	if (rc == 0 && !stopped)

@@ -59,6 +59,27 @@ static int time_in_ships(struct sc_archive *archive, size_t i, int64_t when_us,
 	return 1;
 }
 
+/* From item I on, the first one below END that is there; or END. */
+static size_t skip_unseen(const struct sc_archive *archive, size_t i, size_t end)
+{
+	while (i < end && archive->items[i].unseen)
+		i++;
+	return i;
+}
+
+/* OFFSET is the first row of a time that is there. Rows that are missing before it may be of that time,
+ * too: then it is the first of these, and reading there will say so. */
+static uint64_t with_unseen(const struct sc_archive *archive, uint64_t offset)
+{
+	size_t i = sc_archive_item_of(archive, offset);
+
+	if (i < archive->count && archive->items[i].first < offset)
+		return offset;
+	while (i > 0 && archive->items[i - 1].unseen)
+		offset = archive->items[--i].first;
+	return offset;
+}
+
 int sc_archive_offset_at(struct sc_archive *archive, int64_t when_us, uint64_t *ret_offset,
 			 struct sc_err *err)
 {
@@ -68,16 +89,21 @@ int sc_archive_offset_at(struct sc_archive *archive, int64_t when_us, uint64_t *
 	int rc = 0;
 
 	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		struct sc_archive_item *item = &archive->items[mid];
+		size_t mid = low + (high - low) / 2, at = mid;
 
-		rc = know_times(archive, item, err);
+		while (at > low && archive->items[at].unseen)
+			at--;
+		if (archive->items[at].unseen) { /* and so are all from LOW on */
+			low = mid + 1;
+			continue;
+		}
+		rc = know_times(archive, &archive->items[at], err);
 		if (rc < 0)
 			return rc;
-		if (item->last_us < when_us)
-			low = mid + 1;
+		if (archive->items[at].last_us < when_us)
+			low = at == mid ? mid + 1 : skip_unseen(archive, at + 1, high);
 		else
-			high = mid;
+			high = at;
 	}
 	rc = time_in_ships(archive, low, when_us, ret_offset, err);
 	if (rc != 0)
@@ -114,6 +140,7 @@ int sc_archive_range(struct sc_archive *archive, const struct sc_range *range, u
 		rc = sc_archive_offset_at(archive, range->since_us, &at, err);
 		if (rc < 0)
 			return rc;
+		at = with_unseen(archive, at);
 		from = at > from ? at : from;
 	}
 	if (range->until_given) {

@@ -74,7 +74,7 @@ int sc_history_open(const char *place, const char *archive,
 	h->settings = settings;
 	h->end = UINT64_MAX;
 	if (sc_store_is_url(place)) {
-		rc = sc_archive_open(place, settings, &h->archive, err);
+		rc = sc_archive_open_strict(place, settings, &h->archive, err);
 	} else {
 		rc = sc_log_open(place, SC_LOG_READ, &h->log, err);
 		if (rc == 0 && !archive) {

@@ -188,7 +188,8 @@ static int read_settings(struct sc_restore *r, struct sc_err *err)
 	struct sc_bytes text;
 	int rc = sc_archive_read_id(archive, err);
 
-	if (rc == SC_E_NOLOG) /* its words are for those who name the archive itself */
+	if (rc == SC_E_NOLOG &&
+	    !sc_archive_no_bucket(err)) /* its words are for those who name the archive itself */
 		sc_err_next(err, "the archive of LOG is URL/NAME, where NAME is the last part of "
 				 "LOG: give the URL that sc-seal has");
 	if (rc < 0)
@@ -240,6 +241,8 @@ static int check_room(struct sc_restore *r, struct sc_err *err)
 	size_t kept = 0;
 
 	sc_archive_state(&r->archive, &state);
+	if (state.next_offset < r->archive.listed_next)
+		state.next_offset = r->archive.listed_next;
 	if (r->o->jump > most)
 		most = r->o->jump;
 	for (size_t i = 0; i < now->burn_count; i++) {
@@ -259,6 +262,9 @@ static int look(struct sc_restore *r, struct sc_err *err)
 	int rc = sc_archive_refresh(&r->archive, err);
 
 	sc_log_file(&r->log, path, SC_RESTORE_FILE);
+	if (rc == 0 && r->archive.unseen.count && !r->o->partial)
+		return sc_restore_hole(r, r->archive.unseen.items[0].first,
+				       r->archive.unseen.items[0].last + 1, err);
 	if (rc == 0 && access(path, F_OK) < 0) /* else it was looked at when that one began */
 		rc = check_room(r, err);
 	return rc;
@@ -387,6 +393,9 @@ static int burn(struct sc_restore *r, struct sc_err *err)
 	struct sc_archive_epoch now = r->archive.epoch;
 	uint64_t first = r->state.last + 1, next = r->state.next, jump;
 	size_t kept = 0;
+
+	if (next < r->archive.listed_next)
+		next = r->archive.listed_next;
 
 	for (size_t i = 0; i < now.burn_count; i++) {
 		const struct sc_archive_burn *b = &now.burns[i];

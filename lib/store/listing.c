@@ -71,7 +71,8 @@ static int make_query(const struct walk *w, const struct sc_store_listing *what,
 static int strange(const struct walk *w, const char *why, struct sc_err *err)
 {
 	sc_err_set(err, SC_E_PROTOCOL, TRIED, "%s", why);
-	return sc_store_on(w->store, "", err);
+	sc_store_on(w->store, "", err);
+	return sc_err_next(err, "look whether the endpoint is an S3 server");
 }
 
 static int copy_text(struct sc_bytes *into, const struct sc_xml *xml, bool encoded,

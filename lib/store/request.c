@@ -47,6 +47,11 @@ void sc_request_defaults(struct sc_store_settings *s)
 		s->connect_ms = 10000;
 	if (s->stall_ms <= 0)
 		s->stall_ms = 30000;
+	/* who gives up early does not wait longer for the first try */
+	if (s->connect_ms > s->retry_for_ms)
+		s->connect_ms = s->retry_for_ms;
+	if (s->stall_ms > s->retry_for_ms)
+		s->stall_ms = s->retry_for_ms;
 	if (s->multipart_bytes == 0)
 		s->multipart_bytes = UINT64_C(64) << 20;
 	if (s->part_bytes == 0)
@@ -468,6 +473,8 @@ static enum sc_verdict judge_transport(struct turn *t, CURLcode rc)
 		return finally(t, SC_E_CONFIG, words_of(t, rc));
 	default: /* reset, cut short, garbled, TLS ended: the next one may go through */
 		told(t, SC_E_UNAVAILABLE, words_of(t, rc));
+		sc_err_next(t->err,
+			    "look whether the endpoint is the right one, and at the network");
 		return SC_VERDICT_RETRY;
 	}
 }

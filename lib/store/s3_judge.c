@@ -163,6 +163,10 @@ static enum sc_verdict say(const struct sc_request *request, struct sc_answer *a
 		sc_err_next(err, "the bucket is in region '%s': set AWS_REGION to that", region);
 	else if (rule->next)
 		sc_err_next(err, "%s", rule->next);
+	else if (rule->code == SC_E_UNAVAILABLE || rule->code == SC_E_TIMEOUT)
+		sc_err_next(err, "the server failed: look there, or try again later");
+	else if (rule->code == SC_E_PROTOCOL)
+		sc_err_next(err, "look whether the endpoint is an S3 server");
 	sc_err_field_int(err, "http_status", a->status);
 	if (w->code[0])
 		sc_err_field_str(err, "s3_code", w->code);
