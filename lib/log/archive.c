@@ -426,12 +426,12 @@ static int list_all(struct sc_archive *archive, struct found *found, struct sc_e
 	/* it holds the same objects, but its rows are not all in these, and what goes from a log
 	 * because its archive has it would go for good */
 	if (rc == 0 && found->journals) {
-		sc_err_set(err, SC_E_USAGE, "cannot use",
+		sc_err_set(err, SC_E_CONFIG, "cannot use",
 			   "it is the folder of a log, or a copy of one");
 		sc_err_on(err, "archive", archive->url);
 		sc_err_next(err, "give that folder's path to read it; put archives in another "
 				 "folder than logs");
-		return SC_E_USAGE;
+		return SC_E_CONFIG;
 	}
 	sc_archive_name(archive, SC_ARCHIVE_SEALED, prefix);
 	return rc < 0 ? rc : sc_store_list(archive->store, &what, each_segment, found, err);

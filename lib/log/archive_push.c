@@ -154,8 +154,6 @@ static void sweep(struct sc_archive *archive)
 int sc_archive_begin(struct sc_archive *archive, struct sc_log *log, const char *url,
 		     const struct sc_store_settings *settings, struct sc_err *err)
 {
-	int rc;
-
 	archive->log = log;
 	archive->can_list = true;
 	archive->listed_anew = true; /* it is compared once a run */
@@ -164,31 +162,7 @@ int sc_archive_begin(struct sc_archive *archive, struct sc_log *log, const char 
 		sc_err_set(err, SC_E_USAGE, TRIED, "http and https are only read from");
 		return sc_err_next(err, "give file:///FOLDER or s3://BUCKET/PREFIX");
 	}
-	rc = sc_archive_connect(archive, url, sc_log_name(log), settings, err);
-	return rc < 0 ? rc : sc_archive_check_apart(sc_store_folder(archive->store), log, err);
-}
-
-/* A log's folder is no archive: what goes from the log because its archive has it would be gone. */
-static int refuse_log(struct sc_archive *archive, struct sc_err *err)
-{
-	char key[SC_ARCHIVE_KEY];
-	int rc;
-
-	if (strncasecmp(archive->url, "file:", 5) != 0)
-		return 0; /* nobody appends to objects */
-	sc_archive_name(archive, SC_STATE_FILE, key);
-	rc = sc_store_head(archive->store, key, NULL, err);
-	if (rc == SC_E_NOLOG) {
-		sc_err_clear(err);
-		return 0;
-	}
-	if (rc < 0)
-		return rc;
-	sc_err_set(err, SC_E_CONFIG, TRIED, "'%s' is a log itself, not a place for archives",
-		   archive->url);
-	sc_log_err(archive->log, err);
-	sc_err_next(err, "name another folder with --archive");
-	return SC_E_CONFIG;
+	return sc_archive_connect(archive, url, sc_log_name(log), settings, err);
 }
 
 /* All but the claim. */
@@ -204,7 +178,7 @@ static int open_archive(struct sc_log *log, const char *url,
 	archive->dry = dry;
 	rc = sc_archive_begin(archive, log, url, settings, err);
 	if (rc == 0)
-		rc = refuse_log(archive, err);
+		rc = sc_archive_check_apart(sc_store_folder(archive->store), log, err);
 	if (rc == 0)
 		rc = sc_archive_record_read(archive, err);
 	if (rc == 0)

@@ -73,11 +73,11 @@ int sc_archive_check_apart(const char *folder, const struct sc_log *log, struct 
 		return 0; /* who uses it will say what is wrong */
 	while (path[1] && stat(path, &st) == 0) {
 		if (st.st_dev == ours.st_dev && st.st_ino == ours.st_ino) {
-			sc_err_set(err, SC_E_USAGE, "cannot archive",
+			sc_err_set(err, SC_E_CONFIG, "cannot archive",
 				   "'%s' is in the log itself: it would go with it", folder);
 			sc_err_on(err, "log", sc_log_path(log));
 			sc_err_next(err, "give a folder elsewhere, best on another disk");
-			return SC_E_USAGE;
+			return SC_E_CONFIG;
 		}
 		*(strrchr(path + 1, '/') ? strrchr(path, '/') : path + 1) = 0;
 	}

@@ -23,7 +23,7 @@ int sc_archive_check_name(const char *name, struct sc_err *err);
 int sc_archive_url(const char *folder, const char *name, struct sc_bytes *url, struct sc_bytes *shown,
 		   struct sc_err *err);
 
-/* SC_E_USAGE: FOLDER, in which the archive of LOG is to be, is in LOG; NULL is elsewhere. */
+/* SC_E_CONFIG: FOLDER, in which the archive of LOG is to be, is in LOG; NULL is elsewhere. */
 int sc_archive_check_apart(const char *folder, const struct sc_log *log, struct sc_err *err);
 
 /* What sc-seal --archive noted in the log's archive.json. */

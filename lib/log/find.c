@@ -248,8 +248,13 @@ static int journal_from_files(struct sc_log *log, uint64_t name, uint64_t *ret_e
 	if (!next)
 		return SC_E_NOLOG;
 	rc = sc_find_anchor(log, next, &place, &anchor, err);
-	if (rc == 0 && anchor.prev_journal != name)
-		return SC_E_NOLOG;
+	if (rc == 0 && anchor.prev_journal != name) {
+		if (!log->tolerant)
+			return SC_E_NOLOG;
+		*ret_end = UINT64_MAX; /* those between are missing: it is read as far as it goes */
+		*ret_next = next;
+		return 0;
+	}
 	if (rc == 0) {
 		*ret_end = anchor.prev_end;
 		*ret_next = next;

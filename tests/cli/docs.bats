@@ -158,6 +158,19 @@ parses() {
 	[[ ! -s refused && -s ran ]]
 }
 
+@test "--help is set line by line, and no limit is the machine's own" {
+	local program
+
+	for program in sc-broker sc-capture sc-catchup sc-log sc-node sc-pub sc-seal sc-serve sc-streams sc-sub; do
+		"$program" --help >help
+		run ! grep -E '[0-9]{16}' help
+		# of two lines of a paragraph the first has no room for the second's first word
+		run -0 --separate-stderr awk '
+			/^[A-Z].*[^:]$/ && before != "" { split($0, w, " "); if (length(before) + 1 + length(w[1]) <= 79) print NR ": " before }
+			{ before = /^[A-Za-z[].*[^:]$/ && NR > 3 ? $0 : "" }' help
+	done
+}
+
 @test "the examples of --help parse" {
 	for program in "${programs[@]}"; do
 		examples "$program" >shown

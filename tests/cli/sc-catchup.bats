@@ -383,6 +383,94 @@ make_both() {
 	[[ -z $(find t/sealed -name '*.zst') ]]
 }
 
+@test "an archive in a log, in its folder or in that of a copy: refused, and nothing is written there" {
+	local at
+
+	mkdir -p data copy
+	sc-log create data/t --journal-size 8192
+	fill data/t 1 500
+	sc-seal data/t --force --target 8K
+	cp -a data/t copy/t
+	ln -s data other
+	find data copy -type f ! -name '*mdb-lock' ! -name seal.lock -exec cksum {} + | sort >before
+	for at in data data/t data/t/sealed other copy copy/../data/; do
+		run -78 --separate-stderr sc-seal data/t --archive "file://$PWD/$at" --keep-rows 1
+		[[ ${#stderr_lines[@]} -eq 1 && $stderr == *elsewhere* || $stderr == *'another folder than logs'* ]]
+		run -78 sc-seal data/t --archive "file://$PWD/$at" --keep-rows 1 --take-over
+		run -78 sc-seal data/t --archive "file://$PWD/$at" --force --dry-run
+	done
+	find data copy -type f ! -name '*mdb-lock' ! -name seal.lock -exec cksum {} + | sort >after
+	same before after
+	# nor is it read as one: the rows of its journals would be left out
+	run -78 --separate-stderr sc-catchup "file://$PWD/data/t"
+	[[ -z $output && $stderr == *'the folder of a log'*path* ]]
+	run -78 --separate-stderr sc-log restore elsewhere/t --archive "file://$PWD/data"
+	[[ ! -e elsewhere ]]
+	run -64 --separate-stderr sc-seal data/t --archive https://host/path
+	[[ $stderr == *'; give file:'* ]]
+}
+
+# without WHICH: the archive of a log of some segments, but for its first, last, or any segment; what is missing is [$missing, $behind).
+without() {
+	local file name
+
+	rm -rf t shelf
+	mkdir shelf
+	make_log 1000
+	case $1 in
+	first) file=$(nth shelf 1) ;;
+	last) file=$(find shelf -name '*.zst' | sort | tail -n 1) ;;
+	esac
+	name=$(basename "${file:-$(nth shelf 1)}")
+	missing=$((10#${name%%-*})) behind=$((10#${name:21:20} + 1))
+	cp -a t full
+	if [[ -n ${file-} ]]; then rm "$file"; else find shelf -name '*.zst' -delete; fi
+}
+
+@test "objects that somebody removed are missed: the first, the last, all of them" {
+	local which
+
+	for which in first last all; do
+		without "$which"
+		run -65 --separate-stderr sc-catchup "$shelf/t"
+		[[ $stderr == *"between offsets $((missing - 1)) and $behind"*"the last good offset is $((missing - 1))"* ]]
+		[[ $(wc -l <<<"$output") -eq $((missing > 1 ? missing - 1 : 1)) ]]
+		run -65 sc-catchup "$shelf/t" --verify
+		run -65 sc-catchup "$shelf/t" --since 1d
+		[[ $which == all ]] || run -0 sc-catchup "$shelf/t" --from "$((which == first ? behind : 1))" --to "$((which == first ? behind : 1))"
+		# a restore says so before it takes the archive
+		cksum shelf/t/epoch.json >before
+		run -65 --separate-stderr sc-log restore new/t --archive "$shelf"
+		[[ $stderr == *"from offset $missing up to $behind"*--partial* && ! -e new ]]
+		cksum shelf/t/epoch.json >after
+		same before after
+		# what the log has is put there again; what it has no longer is told, once
+		run -0 --separate-stderr sc-seal t --archive "$shelf" -v
+		[[ $stderr == *"uploaded segment $missing-$((behind - 1))"* ]]
+		sc-catchup "$shelf/t" >got
+		sc-log read t >all
+		same all got
+		rm -rf full
+	done
+	without first
+	sc-seal t --archive "$shelf" # there again
+	sc-seal t --archive "$shelf" --keep-rows 1
+	find shelf -name '*.zst' | sort | sed -n 1,3p | xargs rm
+	run -0 --separate-stderr sc-seal t --archive "$shelf" --json
+	[[ ${#stderr_lines[@]} -eq 1 ]]
+	jq -e '.level == "warning" and (.text | test("rows 1 to [0-9]+ are not in the archive any more"))' <<<"$stderr"
+	jq -e '.lost | length == 1 and .[0].first == 1' <<<"$output"
+	run -0 --separate-stderr sc-seal t --archive "$shelf"
+	[[ -z $stderr ]]
+}
+
+@test "sc-seal: a segment of the log that is missing is named, with what to do" {
+	make_log 500
+	rm -rf shelf/t t/archive.json "$(nth t/sealed 2)"
+	run -65 --separate-stderr sc-seal t --archive "$shelf"
+	[[ ${#stderr_lines[@]} -eq 1 && $stderr == *'last good offset'*'put it back'* ]]
+}
+
 @test "sc-seal: another object of that name is an error that names both" {
 	make_log 500
 	rm t/archive.json shelf/t/epoch.json
@@ -390,24 +478,6 @@ make_both() {
 	run -65 --separate-stderr sc-seal t --archive "$shelf" --keep-local 1ms
 	[[ $stderr == *"$(basename "$(nth shelf 1)")"*t/sealed/* ]]
 	[[ -n $(find t/sealed -name '*.zst') ]]
-}
-
-@test "sc-seal: a log's folder is no archive, neither its own nor that of a copy" {
-	make_log 500
-	mkdir other
-	cp -r t other/t
-	sc-log read t >before
-	cp t/archive.json note
-	for there in "$PWD" "$PWD/other" "$PWD/other/../"; do
-		run -78 --separate-stderr sc-seal t --target 4K --keep-rows 1 --archive "file://$there"
-		[[ $stderr == "sc-seal: cannot archive log 't': 'file://"*"/t' is a log itself, not a place for archives; name another folder with --archive" ]]
-		run -78 sc-seal t --target 4K --keep-rows 1 --archive "file://$there" --dry-run
-		run -78 sc-seal t --take-over --archive "file://$there"
-	done
-	sc-log read t >after
-	same before after
-	[[ ! -e t/epoch.json && ! -e other/t/epoch.json ]]
-	same note t/archive.json
 }
 
 @test "sc-seal: of two copies of a log, one archives; the other is told why not" {

@@ -36,7 +36,7 @@ shipped() { find shelf -name '*.blocks' | wc -l; }
 	fill t 1001 1300
 	before=$(shipped)
 	run -0 --separate-stderr sc-seal t --archive "$shelf" --ship --dry-run
-	[[ $output == *'would ship rows 1001 to 1300'* && $(shipped) -eq $before ]]
+	[[ $output == *'would ship rows 1001 to '* && $output == *' to 1300 to the archive'* && $(shipped) -eq $before ]]
 	run -0 --separate-stderr sc-seal t --archive "$shelf" --ship --json
 	jq -es '.[0].shipped | .first == 1001 and .last == 1300 and .objects >= 1 and .bytes > 0' <<<"$output"
 	[[ $(shipped) -ge 1 ]]

@@ -386,6 +386,101 @@ rows() { # rows FROM TO: {"n":FROM} ...
 	cmp <(printf '%s\n' "$output") <(sc-log read a | head -n "${#lines[@]}")
 }
 
+@test "a segment that cannot be opened: the last good offset is that before it" {
+	local file
+
+	sc-log create t --journal-size 4K
+	for i in 1 2 3; do rows 1 400 >in && sc-log append --quiet t <in; done
+	sc-seal t --force --target 4K
+	file=$(find t/sealed -name '*401-*')
+	cp "$file" keep
+	truncate -s 100 "$file"
+	for command in 'sc-log read' 'sc-log verify' 'sc-catchup'; do
+		run -65 --separate-stderr $command t
+		[[ $stderr == *"$file"*'the last good offset is 400;'*'from 801'* ]]
+	done
+	run -0 sc-log read t --from 801
+	[[ ${#lines[@]} -eq 400 ]]
+	sc-log create other/t --journal-size 4K
+	for i in 1 2 3; do sc-log append --quiet other/t <in; done
+	sc-seal other/t --force --target 4K
+	cp other/"$file" "$file"
+	run -65 --separate-stderr sc-log read t
+	[[ ${#lines[@]} -eq 400 && $stderr == *'another stream'*'the last good offset is 400;'* ]]
+}
+
+# hole FILE: t without it, after a reindex by hand, which tells.
+hole() {
+	rm "$1"
+	run -1 --separate-stderr sc-log reindex t
+	[[ ${#stderr_lines[@]} -eq 1 && $stderr == *'rows are missing'* ]]
+}
+
+@test "rows that are missing after a reindex by hand are never passed over in silence" {
+	rows 1 400 >in
+	sc-log create t --journal-size 4K
+	for i in 1 2 3 4; do sc-log append --quiet t <in; done
+	run -0 --separate-stderr sc-log reindex t
+	[[ -z $stderr ]]
+	cp -a t journals
+	# between segments, and between segments and journals
+	sc-seal t --force --target 4K
+	sc-log append --quiet t <in
+	cp -a t segments
+	for first in 401 1201; do
+		rm -rf t && cp -a segments t
+		hole t/sealed/*"$first"-*
+		run -65 --separate-stderr sc-log read t
+		[[ ${#lines[@]} -eq $((first - 1)) ]]
+		[[ $stderr == *"between offsets $((first - 1)) and $((first + 400)) are missing"* ]]
+		run -65 --separate-stderr sc-log read t --from "$((first + 7))"
+		[[ -z $output ]]
+		run -65 sc-catchup t
+		run -65 sc-log verify t
+		run -0 sc-log read t --from "$((first + 400))"
+		[[ ${#lines[@]} -eq $((2000 - first - 399)) ]]
+		sc-log trim t --before "$((first + 400))"
+		run -0 sc-log read t
+		run -0 sc-log verify t
+		cp segments/sealed/*"$first"-* t/sealed/
+		run -0 sc-log reindex t
+	done
+	# at the front
+	rm -rf t && cp -a segments t
+	hole t/sealed/*0001-*
+	run -65 --separate-stderr sc-log verify t
+	[[ $stderr == *'400 rows before the first one that it holds, 401, are missing; the last good offset is 0;'*'--from 401'* ]]
+	run -0 sc-log verify t --from 401
+	# between journals
+	rm -rf t && cp -a journals t
+	hole t/journal/*401.journal
+	run -65 --separate-stderr sc-log read t
+	[[ ${#lines[@]} -eq 400 && $stderr == *'between offsets 400 and 801 are missing'* ]]
+	run -0 sc-log read t --from 801
+	[[ ${#lines[@]} -eq 800 ]]
+	cp journals/journal/*401.journal t/journal/
+	run -0 sc-log reindex t
+	run -0 sc-log read t
+	[[ ${#lines[@]} -eq 1600 ]]
+}
+
+@test "offsets that were never given are no rows that are missing" {
+	sc-log create t --journal-size 4K
+	for i in 1 3 7; do seq "$((i * 1000))" "$((i * 1000 + 500))" | sed 's/.*/[&,&]/' >in && sc-log append --quiet --mirror t <in; done
+	run -0 sc-log read t
+	[[ ${#lines[@]} -eq 1503 ]]
+	sc-seal t --force --target 4K
+	run -0 sc-log read t
+	[[ ${#lines[@]} -eq 1503 ]]
+	run -0 sc-log read t --from 2000 --to 3000
+	[[ $output == '[3000,3000]' ]]
+	sc-log trim t --before 2000
+	run -0 --separate-stderr sc-log reindex t
+	[[ -z $stderr ]]
+	run -0 sc-log read t
+	[[ ${#lines[@]} -eq 1002 ]]
+}
+
 @test "trim gives up rows; their offsets are refused and never used again" {
 	sc-log create t --journal-size 4096
 	rows 1 1000 | sc-log append --quiet --batch-rows 10 t

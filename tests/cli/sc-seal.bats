@@ -138,6 +138,47 @@ silent() {
 	[[ ! -e t/sealed ]]
 }
 
+@test "--dry-run that fails does not say that there is nothing to do" {
+	make_log t 10
+	run -66 --separate-stderr sc-seal t --dry-run --archive "file://$PWD/nowhere"
+	[[ -z $output && ${#stderr_lines[@]} -eq 1 && $stderr == *'no such folder'* ]]
+}
+
+# foretold OPTION...: what a dry run says is what a run with -v then says, word for word, but for sizes that are estimates.
+foretold() {
+	sc-seal t --dry-run "$@" |
+		sed -E 's/^t: would (\w+)/\1/; s/^(seal|compact|upload|ship)\b/\1ed/; s/^remove /removed /; s/^verify /verified /
+			s/^take the/took the/; s/^shiped/shipped/; s/(about )?[0-9]+ bytes on disk/N on disk/' >words
+	sc-seal t -v "$@" 2>said
+	sed -E "s/^.* info: log 't': //; s/[0-9]+ bytes on disk/N on disk/; s/ \\([0-9]+ bytes\\)\$//" said >did
+	same words did
+	[[ -s did ]]
+}
+
+@test "--dry-run foretells what goes to the archive and from it, word for word" {
+	mkdir shelf
+	make_log t 4000
+	foretold --target 8K --archive "file://$PWD/shelf" --keep-archive 1K --ship
+	fill t 4001 4900
+	foretold --target 8K --age 1ms --archive "file://$PWD/shelf" --keep-archive 1K
+	# nothing is kept there but the newest, which is not sealed yet when it is asked
+	grep -q '^removed segment 4[0-9]*-[0-9]* from the archive' did
+	fill t 4901 5600
+	[[ $(find t/journal -name '*.journal' | wc -l) -gt 2 ]]
+	foretold --target 1G --archive "file://$PWD/shelf" --ship
+	[[ $(grep -c '^shipped' did) -gt 1 ]]
+	foretold --force --compact --target 32K --archive "file://$PWD/shelf" --keep-rows 1 --keep-archive 1ms
+	rm t/archive.json
+	run -77 sc-seal t --dry-run --archive "file://$PWD/shelf"
+	foretold --take-over --archive "file://$PWD/shelf"
+	sc-seal t --dry-run --take-over --archive "file://$PWD/shelf" --json >would
+	jq -e '.taken_over and .kept.file_bytes != null' would
+	fill t 5601 5700
+	sc-seal t --force --dry-run --archive "file://$PWD/shelf" --json >would
+	jq -e '(.taken_over | not) and .kept.file_bytes == null and .sealed[0].file_bytes == null' would
+	[[ $(find shelf -name '*.zst' | wc -l) -eq 1 ]]
+}
+
 @test "--dry-run needs no right to write" {
 	local -a other=()
 
