@@ -90,7 +90,7 @@ int run_create(const void *given, char *const *operands, struct sc_err *err)
 		settings.schema = sc_span(schema.data, schema.len);
 	}
 	if (rc == 0)
-		rc = sc_log_create(operands[0], &settings, err);
+		rc = schema_fault(o->schema, sc_log_create(operands[0], &settings, err), err);
 	sc_bytes_done(&schema);
 	return rc;
 }

@@ -32,6 +32,15 @@ int read_schema(const char *file, struct sc_bytes *out, struct sc_err *err)
 	return rc;
 }
 
+int schema_fault(const char *file, int rc, struct sc_err *err)
+{
+	if (rc == SC_E_CONFIG && file && err && !err->object[0]) {
+		sc_err_on(err, "file", file);
+		sc_err_next(err, "see sc-log(5), SCHEMA");
+	}
+	return rc;
+}
+
 struct changes {
 	bool json;
 	size_t count;
@@ -122,7 +131,7 @@ int run_migrate(const void *given, char *const *operands, struct sc_err *err)
 		rc = sc_log_open(operands[0], o->dry_run ? SC_LOG_READ : SC_LOG_APPEND, &log, err);
 	m.schema = sc_span(schema.data, schema.len);
 	if (rc == 0)
-		rc = sc_log_migrate(log, &m, &done, err);
+		rc = schema_fault(o->schema, sc_log_migrate(log, &m, &done, err), err);
 	if (rc == 0 && (!o->common.quiet || o->common.json))
 		report(&changes, &done, o->dry_run);
 	if (rc == 0 && changes.rc < 0)

@@ -60,6 +60,8 @@ int run_reindex(const void *given, char *const *operands, struct sc_err *err);
 
 /* A schema's text, "-" is standard input; an empty one is refused. */
 int read_schema(const char *file, struct sc_bytes *out, struct sc_err *err);
+/* RC; an error that is about the schema names FILE. */
+int schema_fault(const char *file, int rc, struct sc_err *err);
 
 /*
  * TERM and INT make stop_fd readable; a second one, or two seconds that were not enough, ends the

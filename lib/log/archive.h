@@ -40,12 +40,12 @@ struct sc_archive;
 /* To read; URL ends with the log's name. SETTINGS may be NULL. */
 int sc_archive_open(const char *url, const struct sc_store_settings *settings, struct sc_archive **ret_archive,
 		    struct sc_err *err);
-/* The same; rows that list.json says to be there, and that no object has, count as missing, also before the first
- * object and behind the last one: who reads them gets SC_E_DATA. */
+/* The same; rows that list.json says to be there, and that no object has, count as missing, also
+ * before the first object and behind the last one: who reads them gets SC_E_DATA. */
 int sc_archive_open_strict(const char *url, const struct sc_store_settings *settings, struct sc_archive **ret_archive,
 			   struct sc_err *err);
-/* As sc_archive_open; when there is no archive at URL itself: the one of the log NAME in the folder of
- * archives there. */
+/* As sc_archive_open; when there is no archive at URL itself: the one of the log NAME in the
+ * folder of archives there. */
 int sc_archive_find(const char *url, const char *name, const struct sc_store_settings *settings,
 		    struct sc_archive **ret_archive, struct sc_err *err);
 void sc_archive_close(struct sc_archive *archive);
@@ -95,8 +95,9 @@ int sc_archive_open_log(struct sc_log *log, const char *url, const struct sc_sto
 int sc_archive_take_over(struct sc_archive *archive, struct sc_err *err);
 /*
  * For a log that lost its archive.json, or is another copy of that log: opens and takes over. The
- * archive is proved to be a part of the log before, in a dry run too: SC_E_REFUSED "ahead" when it has rows that the
- * log has not (then sc_log_restore is the way), SC_E_DATA when the newest ones are others.
+ * archive is proved to be a part of the log before, in a dry run too: SC_E_REFUSED "ahead" when it
+ * has rows that the log has not (then sc_log_restore is the way), SC_E_DATA when the newest ones
+ * are others.
  */
 int sc_archive_seize(struct sc_log *log, const char *url, const struct sc_store_settings *settings, bool dry,
 		     struct sc_archive **ret_archive, struct sc_err *err);
@@ -130,8 +131,10 @@ int sc_archive_push(struct sc_archive *archive, const struct sc_archive_options 
  */
 int sc_archive_ship(struct sc_archive *archive, const struct sc_archive_options *options,
 		struct sc_err *err);
-/* In a dry run, before the next two: SEGMENT would have been put there by now, if it is not held. */
-int sc_archive_foresee(struct sc_archive *archive, const struct sc_sealed *segment, struct sc_err *err);
+/* In a dry run, before the next two: SEGMENT would have been put there by now, if it is not
+ * held. */
+int sc_archive_foresee(struct sc_archive *archive, const struct sc_sealed *segment,
+		struct sc_err *err);
 /* The archive was seen, in this run, to hold all rows of SEGMENT, the very bytes or those it was
  * made of; or it had them for as long as it keeps rows. */
 bool sc_archive_holds(const struct sc_archive *archive, const struct sc_sealed *segment);

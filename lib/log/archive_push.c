@@ -508,8 +508,8 @@ static int push_all(struct sc_archive *archive, const struct sc_archive_options 
 	return rc;
 }
 
-/* What list.json names and is not there was put there again, where the log has it; the rest is told,
- * once: the list is written anew. */
+/* What list.json names and is not there was put there again, where the log has it; the rest is
+ * told, once: the list is written anew. */
 static void tell_lost(struct sc_archive *archive, const struct sc_archive_options *o)
 {
 	struct sc_archive_items *unseen = &archive->unseen;

@@ -67,8 +67,8 @@ static size_t skip_unseen(const struct sc_archive *archive, size_t i, size_t end
 	return i;
 }
 
-/* OFFSET is the first row of a time that is there. Rows that are missing before it may be of that time,
- * too: then it is the first of these, and reading there will say so. */
+/* OFFSET is the first row of a time that is there. Rows that are missing before it may be of
+ * that time, too: then it is the first of these, and reading there will say so. */
 static uint64_t with_unseen(const struct sc_archive *archive, uint64_t offset)
 {
 	size_t i = sc_archive_item_of(archive, offset);

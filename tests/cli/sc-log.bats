@@ -513,6 +513,9 @@ hole() {
 }
 
 @test "refusals name what is wrong and what to do" {
+	echo '{' >bad.json
+	run -78 --separate-stderr sc-log create u --schema bad.json
+	[[ $stderr == *"'bad.json': not JSON"*'; see sc-log(5), SCHEMA' && ! -e u ]]
 	run -66 --separate-stderr sc-log read nothing
 	[[ $stderr == *"'nothing'"*"sc-log create nothing"* ]]
 	run -66 sc-log append nothing </dev/null
