@@ -70,8 +70,19 @@ whole() {
 	wait_for hanging
 	stop hung TERM
 	[[ $ended -eq 143 ]]
+	# it waits for no answer longer than it is told to go on for
+	run -80 timeout 20 sc-catchup "$shelf/t" --retry-for 1s
+	through "$weed" '* GET log.json status 500'
+	run -69 --separate-stderr sc-catchup "$shelf/t" --retry 0
+	[[ $stderr == *'; the server failed: '* ]]
+	through "$weed" '* GET list-type say <html>a captive portal</html>'
+	run -76 --separate-stderr sc-catchup "$shelf/t"
+	[[ $stderr == *'; look whether the endpoint is an S3 server' ]]
 	AWS_SECRET_ACCESS_KEY=wrong run -77 sc-catchup "$shelf/t"
-	run -66 sc-catchup s3://no-such-bucket/t
+	run -66 --separate-stderr sc-catchup s3://no-such-bucket/t
+	[[ $stderr == *NoSuchBucket*'; create the bucket, or correct its name' ]]
+	run -66 --separate-stderr sc-log restore new/t --archive s3://no-such-bucket
+	[[ $stderr == *NoSuchBucket*'; create the bucket, or correct its name' && ! -e new ]]
 }
 
 @test "killed in any upload, the next run ends the work" {

@@ -42,4 +42,10 @@ TEST(defaults)
 	CHECK_INT(s.part_bytes, 5 << 20);
 	CHECK_INT(s.multipart_bytes, 64 << 20);
 	CHECK_INT(s.retry_for_ms, 120000);
+	CHECK_INT(s.stall_ms, 30000);
+	/* who gives up early does not wait longer for one answer */
+	s = (struct sc_store_settings){ .retry_for_ms = 2000 };
+	sc_request_defaults(&s);
+	CHECK_INT(s.stall_ms, 2000);
+	CHECK_INT(s.connect_ms, 2000);
 }
