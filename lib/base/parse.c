@@ -10,6 +10,9 @@
 
 #define FRACTION_DIGITS 9
 #define FRACTION_ONE 1000000000u
+/* In milliseconds: two of them behind the time of day still fit as microseconds. */
+#define DURATION_MAX (INT64_MAX / 4000)
+#define DURATION_HINT "it must be whole milliseconds, and less than 73000 years"
 
 /* A decimal: whole + nano / 10^9. */
 struct decimal {
@@ -171,9 +174,9 @@ static const char *take_duration(const char *text, bool ago, int64_t *ret_ms)
 			return "units are w, d, h, m, s and ms";
 		if (last != TIME_UNITS && u <= last)
 			return "write the larger unit first, each once, as 1h30m";
-		if (!multiply(&d, time_units[u].ms, INT64_MAX / 1000, &part) ||
-		    part > INT64_MAX / 1000 - sum)
-			return "it must be whole milliseconds, and less than 292000 years";
+		if (!multiply(&d, time_units[u].ms, DURATION_MAX, &part) ||
+		    part > DURATION_MAX - sum)
+			return DURATION_HINT;
 		sum += part;
 		last = u;
 		at = skip_blanks(at + len);
@@ -191,9 +194,8 @@ int sc_parse_duration(const char *text, int64_t *ret_ms, struct sc_err *err)
 	uint64_t ms;
 
 	if (take_decimal(&at, &d) && *at == '\0') {
-		if (!multiply(&d, 1000, INT64_MAX / 1000, &ms))
-			return refuse(err, "a duration", text,
-				      "it must be whole milliseconds, and less than 292000 years");
+		if (!multiply(&d, 1000, DURATION_MAX, &ms))
+			return refuse(err, "a duration", text, DURATION_HINT);
 		*ret_ms = (int64_t)ms;
 		return 0;
 	}
