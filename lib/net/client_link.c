@@ -431,7 +431,10 @@ static void again_run(void *arg)
 	struct sc_client *c = l->client;
 
 	sc_client_enter(c);
-	io(l);
+	if (l->state < SC_LINK_OPEN)
+		sc_link_advance(l);
+	else
+		io(l);
 	sc_client_leave(c);
 }
 

@@ -1,6 +1,7 @@
 /* net/client_open.c: a connection's way until it is a WebSocket: look-up, connect, proxy, TLS,
  * upgrade. */
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -9,6 +10,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "net/client_internal.h"
+
+#define READS_A_TURN 16
 
 static void deadline(struct sc_link *l, int64_t after_ms)
 {
@@ -192,7 +195,7 @@ static void upgrade(struct sc_link *l)
 
 	if (!flush(l))
 		return;
-	for (;;) {
+	for (int reads = 0;;) {
 		if (sc_link_scheme_wrong(l, sc_span(l->in + l->in_at, l->in_len - l->in_at),
 					 &err)) {
 			sc_link_fail(l, &err);
@@ -214,6 +217,10 @@ static void upgrade(struct sc_link *l)
 			memmove(l->in, l->in + l->in_at, l->in_len - l->in_at);
 			l->in_len -= l->in_at;
 			l->in_at = 0;
+		}
+		if (reads++ == READS_A_TURN) { /* of a server that says 100 and 103 without end */
+			sc_task_queue(l->client->loop, &l->again);
+			return;
 		}
 		if (read_more(l, "the answer to the upgrade") == 0)
 			return;
@@ -260,8 +267,9 @@ static void dialed(void *arg, int fd, const char *address, const struct sc_err *
 {
 	struct sc_link *l = arg;
 	struct sc_client *c = l->client;
-	unsigned alive_ms = (unsigned)((c->o.ping_ms > 0 ? c->o.ping_ms : 20000) +
-				       (c->o.pong_ms > 0 ? c->o.pong_ms : 20000));
+	int64_t alive_ms = (c->o.ping_ms > 0 ? c->o.ping_ms : 20000) +
+			   (c->o.pong_ms > 0 ? c->o.pong_ms : 20000);
+	unsigned limit_ms = alive_ms < INT_MAX ? (unsigned)alive_ms : INT_MAX;
 
 	sc_client_enter(c);
 	sc_dial_free(l->dial);
@@ -273,7 +281,7 @@ static void dialed(void *arg, int fd, const char *address, const struct sc_err *
 		snprintf(l->address, sizeof(l->address), "%s", address);
 		/* Unanswered pings end the connection also while we do not read. Fails on a unix
 		 * socket. */
-		(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &alive_ms, sizeof(alive_ms));
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof(limit_ms));
 		begin_proxy(l);
 		sc_link_advance(l);
 	}

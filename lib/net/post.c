@@ -9,8 +9,10 @@
 #include "base/file.h"
 #include "net/chunks.h"
 #include "net/httphead.h"
+#include "net/loop_internal.h"
 
 #define READ_BYTES 16384
+#define READS_A_TURN 16 /* then others have theirs, and the limit of time */
 #define OUT_MAX (1u << 30)
 
 enum framing { BY_END, BY_LENGTH, BY_CHUNKS };
@@ -21,6 +23,7 @@ struct sc_post {
 	void *arg;
 	struct sc_dial *dial;
 	struct sc_timer *timer;
+	struct sc_task again; /* what is there is read on */
 	struct sc_watch *watch;
 	struct sc_tls_context *context;
 	struct sc_tls *tls;
@@ -55,6 +58,7 @@ static void finish(struct sc_post *p, const struct sc_err *err)
 	if (err)
 		told = *err;
 	sc_timer_stop(p->timer);
+	sc_task_cancel(&p->again);
 	sc_watch_free(p->watch);
 	p->watch = NULL;
 	if (p->tls && !err)
@@ -235,6 +239,7 @@ static bool read_some(struct sc_post *p, int *ret_wants)
 	char data[READ_BYTES];
 	struct sc_err err;
 	ssize_t n;
+	int reads = 0;
 
 	do {
 		n = receive(p, data, sizeof(data), &err);
@@ -244,9 +249,11 @@ static bool read_some(struct sc_post *p, int *ret_wants)
 			finish(p, &err);
 		else if (n > 0 && !take_input(p, data, (size_t)n))
 			return false;
-	} while (n > 0);
-	*ret_wants |= n == SC_TLS_READ ? SC_READABLE : SC_WRITABLE;
-	return n == SC_TLS_READ || n == SC_TLS_WRITE;
+	} while (n > 0 && ++reads < READS_A_TURN);
+	if (n > 0) /* TLS may hold bytes that the socket knows nothing of */
+		sc_task_queue(p->loop, &p->again);
+	*ret_wants |= n == SC_TLS_WRITE ? SC_WRITABLE : SC_READABLE;
+	return n > 0 || n == SC_TLS_READ || n == SC_TLS_WRITE;
 }
 
 static bool write_some(struct sc_post *p, int *ret_wants)
@@ -306,6 +313,11 @@ static void go_on(void *arg, int events)
 		sc_watch_set(p->watch, wants);
 }
 
+static void again(void *arg)
+{
+	go_on(arg, 0);
+}
+
 static void connected(void *arg, int fd, const char *address, const struct sc_err *err)
 {
 	struct sc_post *p = arg;
@@ -359,6 +371,7 @@ int sc_post_new(struct sc_loop *loop, const struct sc_post_request *r, sc_post_d
 	p->secure = r->url->tls;
 	p->context = r->tls;
 	p->body_max = r->answer_max;
+	p->again = (struct sc_task){ .run = again, .arg = p };
 	sc_bytes_init(&p->out, OUT_MAX);
 	sc_bytes_init(&p->in, SC_POST_HEAD_MAX + READ_BYTES);
 	sc_bytes_init(&p->body, r->answer_max);
@@ -388,6 +401,7 @@ void sc_post_free(struct sc_post *p)
 		return;
 	sc_dial_free(p->dial);
 	sc_timer_free(p->timer);
+	sc_task_cancel(&p->again);
 	sc_watch_free(p->watch);
 	sc_tls_free(p->tls);
 	sc_close(&p->fd);

@@ -25,6 +25,7 @@ struct peer {
 	const char *says;
 	size_t piece; /* bytes a write, 0: all at once */
 	bool keeps;   /* open, until the other side ends */
+	bool repeats; /* what it says, until the other side ends */
 	struct sc_tls_context *tls;
 	atomic_int came;
 	char heard[4096];
@@ -76,6 +77,8 @@ static void *serve(void *arg)
 		if (p->piece)
 			usleep(200);
 	}
+	while (p->repeats && send(fd, p->says, len, MSG_NOSIGNAL) > 0)
+		;
 	while (p->keeps && recv(fd, rest, sizeof(rest), 0) > 0)
 		;
 	close(fd);
@@ -260,6 +263,25 @@ TEST(there_is_a_limit_of_time)
 	peer_end(&p);
 	CHECK_INT(r.code, SC_E_TIMEOUT);
 	CHECK(sc_mono_us() - began >= 290000);
+}
+
+TEST(answers_before_the_answer_do_not_hold_the_time)
+{
+	static char text[60000];
+	struct peer p = { .says = text, .repeats = true };
+	struct result r;
+	int64_t began;
+	char url[64];
+
+	for (size_t at = 0; at + 30 < sizeof(text);)
+		at += (size_t)sprintf(text + at, "HTTP/1.1 102 \r\n\r\n");
+	peer_start(&p);
+	began = sc_mono_us();
+	snprintf(url, sizeof(url), "http://127.0.0.1:%u/", p.port);
+	r = ask(url, NULL, false, 100);
+	CHECK(sc_mono_us() - began < 1500000);
+	peer_end(&p);
+	CHECK_INT(r.code, SC_E_TIMEOUT);
 }
 
 static int to_loopback(const char *host, uint16_t port, struct sockaddr_storage *ret, size_t max)
