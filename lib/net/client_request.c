@@ -47,11 +47,8 @@ static int put_line(struct sc_bytes *out, struct sc_span line, const char *from,
 {
 	const char *colon = memchr(line.data, ':', line.len);
 	struct sc_span name = sc_span(line.data, colon ? (size_t)(colon - line.data) : 0);
-	bool ok = colon && name.len;
+	bool ok = sc_http_token(name);
 
-	for (size_t i = 0; i < name.len && ok; i++)
-		ok = isalnum((unsigned char)name.data[i]) ||
-		     strchr("!#$%&'*+-.^_`|~", name.data[i]);
 	for (size_t i = name.len; i < line.len && ok; i++)
 		ok = (unsigned char)line.data[i] >= ' ' ? line.data[i] != 0x7f
 							: line.data[i] == '\t';

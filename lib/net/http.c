@@ -32,7 +32,7 @@ static bool is_token(unsigned char c)
 	       (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-static bool all_token(struct sc_span text)
+bool sc_http_token(struct sc_span text)
 {
 	for (size_t i = 0; i < text.len; i++)
 		if (!is_token((unsigned char)text.data[i]))
@@ -74,7 +74,7 @@ static int parse_request_line(struct sc_span line, struct sc_http_head *head)
 		return 400;
 	head->target = sc_span(one + 1, (size_t)(two - one - 1));
 	version = sc_span(two + 1, (size_t)(line.data + line.len - two - 1));
-	if (!all_token(head->method) || head->target.len == 0)
+	if (!sc_http_token(head->method) || head->target.len == 0)
 		return 400;
 	for (size_t i = 0; i < head->target.len; i++) {
 		unsigned char c = (unsigned char)head->target.data[i];
@@ -100,7 +100,7 @@ static int parse_field(struct sc_span line, struct sc_http_head *head)
 	field.name = sc_span(line.data, (size_t)(colon - line.data));
 	field.value = trim(sc_span(colon + 1, line.len - field.name.len - 1));
 	/* A folded line begins with a blank, which is no token: refused as RFC 9112 5.2 asks. */
-	if (!all_token(field.name))
+	if (!sc_http_token(field.name))
 		return 400;
 	for (size_t i = 0; i < field.value.len; i++) {
 		unsigned char c = (unsigned char)field.value.data[i];

@@ -42,7 +42,8 @@ int sc_http_parse(const char *data, size_t len, struct sc_http_head *ret_head);
 /* The first field of that name (any case), or an empty span with NULL data. */
 struct sc_span sc_http_field(const struct sc_http_head *head, const char *name);
 size_t sc_http_field_count(const struct sc_http_head *head, const char *name);
-bool sc_http_is(struct sc_span text, const char *word);  /* ASCII, any case */
+bool sc_http_token(struct sc_span text); /* RFC 9110, 5.6.2: one character of it or more */
+bool sc_http_is(struct sc_span text, const char *word); /* ASCII, any case */
 /* A comma-separated list, over all fields of that name, holds WORD (any case). */
 bool sc_http_lists(const struct sc_http_head *head, const char *name, const char *word);
 
@@ -53,7 +54,7 @@ const char *sc_http_reason(int status);
 /* The head of an answer, "Connection: close" always; type may be NULL; extra: more lines, each
  * with its CRLF, may be NULL; length -1 leaves Content-Length out. */
 int sc_http_put_head(struct sc_bytes *out, int status, const char *type, const char *extra,
-		int64_t length);
+		     int64_t length);
 
 /* Sec-WebSocket-Accept for a key; false when the key is not 16 bytes in base64. */
 #define SC_HTTP_ACCEPT_TEXT 29

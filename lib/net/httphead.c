@@ -5,14 +5,11 @@
 #include <strings.h>
 #include <time.h>
 
+#include "net/http.h"
+
 static int refuse(struct sc_err *err, const char *reason)
 {
 	return sc_err_set(err, SC_E_PROTOCOL, "cannot read the HTTP answer of", "%s", reason);
-}
-
-static bool is_token(char c)
-{
-	return isalnum((unsigned char)c) || (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
 /* One line without its end; false when its end is not there yet. A bare LF ends a line too (RFC
@@ -64,13 +61,11 @@ static int status_line(struct sc_span line, struct sc_httphead *head, struct sc_
 
 static bool split_field(struct sc_span line, struct sc_span *ret_name, struct sc_span *ret_value)
 {
-	size_t n = 0, from, to = line.len;
+	const char *colon = memchr(line.data, ':', line.len);
+	size_t n = colon ? (size_t)(colon - line.data) : 0, from = n + 1, to = line.len;
 
-	while (n < line.len && is_token(line.data[n]))
-		n++;
-	if (n == 0 || n == line.len || line.data[n] != ':')
+	if (!sc_http_token(sc_span(line.data, n)))
 		return false;
-	from = n + 1;
 	while (from < to && (line.data[from] == ' ' || line.data[from] == '\t'))
 		from++;
 	while (to > from && (line.data[to - 1] == ' ' || line.data[to - 1] == '\t'))

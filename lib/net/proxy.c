@@ -232,6 +232,15 @@ int sc_proxy_from_env(const struct sc_url *target, struct sc_proxy *ret_proxy, s
 	return sc_proxy_parse(text, ret_proxy, err);
 }
 
+static int fail(struct sc_proxy_talk *t, int code, struct sc_err *err, const char *reason)
+{
+	char where[300];
+
+	sc_url_where(&t->proxy->url, where, sizeof(where));
+	sc_err_set(err, code, "cannot connect through", "%s", reason);
+	return sc_err_on(err, "proxy", where);
+}
+
 static int begin_http(struct sc_proxy_talk *t)
 {
 	const struct sc_url *p = &t->proxy->url;
@@ -268,6 +277,8 @@ int sc_proxy_begin(struct sc_proxy_talk *t, const struct sc_proxy *proxy, const 
 	sc_bytes_init(&t->in, HEAD_MAX);
 	if (proxy->kind == SC_PROXY_HTTP) {
 		rc = begin_http(t);
+	} else if (strcspn(host, "%") > 255) {
+		return fail(t, SC_E_CONFIG, err, "SOCKS5 takes a host's name of 255 bytes");
 	} else {
 		t->step = STEP_SOCKS_METHOD;
 		rc = proxy->url.user ? sc_bytes_put(&t->out, "\5\2\0\2", 4)
@@ -282,15 +293,6 @@ void sc_proxy_talk_done(struct sc_proxy_talk *t)
 		explicit_bzero(t->out.data, t->out.cap);
 	sc_bytes_done(&t->out);
 	sc_bytes_done(&t->in);
-}
-
-static int fail(struct sc_proxy_talk *t, int code, struct sc_err *err, const char *reason)
-{
-	char where[300];
-
-	sc_url_where(&t->proxy->url, where, sizeof(where));
-	sc_err_set(err, code, "cannot connect through", "%s", reason);
-	return sc_err_on(err, "proxy", where);
 }
 
 static int feed_http(struct sc_proxy_talk *t, size_t *ret_head, struct sc_err *err)

@@ -84,13 +84,11 @@ void sc_refusal_detail(struct sc_refusal *refusal, const char *format, ...)
 	/* Arguments may be long; more than 80 code points (4 bytes each) are never kept. */
 	char text[1024];
 	va_list args;
-	int len;
 
 	va_start(args, format);
-	len = vsnprintf(text, sizeof(text), format, args);
+	if (vsnprintf(text, sizeof(text), format, args) < 0)
+		text[0] = '\0';
 	va_end(args);
-	if (len < 0)
-		len = 0;
 	put_detail(refusal->detail, sc_span(text, strnlen(text, sizeof(text))));
 }
 

@@ -71,6 +71,35 @@ static void token_act(struct watcher *on, const char *word)
 		write_token("two\n");
 }
 
+static void script_nothing(struct peer *p)
+{
+	PEER_CHECK(p, peer_accept(p));
+	while (!peer_at_end(p))
+		;
+}
+
+TEST(a_file_with_what_is_no_header_is_refused)
+{
+	static const char lines[][8] = { "X\0Y: aaa", "X Y: aaa", ": aaaaaa", "X: a\0bbb",
+					 "X aaaaaa" };
+	static const char *const files[] = { token_path };
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+		FILE *f;
+		int fd = mkstemp(token_path);
+
+		CHECK(fd >= 0 && (f = fdopen(fd, "w")) != NULL);
+		CHECK(fwrite(lines[i], 8, 1, f) && fclose(f) == 0);
+		begin(script_nothing);
+		w.o.header_files = files;
+		w.o.header_file_count = 1;
+		watcher_run(&w, url);
+		finish("fail:0 end:configuration");
+		CHECK(unlink(token_path) == 0);
+		strcpy(token_path + strlen(token_path) - 6, "XXXXXX");
+	}
+}
+
 TEST(a_token_is_read_again_for_each_connection)
 {
 	int fd = mkstemp(token_path);
@@ -306,6 +335,30 @@ TEST(a_slow_upgrade_is_left)
 	watcher_run(&w, url);
 	finish("fail:0 end:unavailable");
 	CHECK(strstr(w.reason, "30 ms"));
+}
+
+static void script_endless_103(struct peer *p)
+{
+	static char text[60000];
+
+	for (size_t at = 0; at + 30 < sizeof(text);)
+		at += (size_t)sprintf(text + at, "HTTP/1.1 103 \r\n\r\n");
+	PEER_CHECK(p, peer_accept(p));
+	PEER_CHECK(p, peer_read_head(p));
+	while (peer_write(p, text, strlen(text)))
+		;
+}
+
+TEST(answers_before_the_answer_do_not_hold_the_time)
+{
+	int64_t began = sc_mono_us();
+
+	begin(script_endless_103);
+	w.o.upgrade_ms = 100;
+	watcher_run(&w, url);
+	CHECK(sc_mono_us() - began < 1500000);
+	finish("fail:0 end:unavailable");
+	CHECK(strstr(w.reason, "100 ms"));
 }
 
 static void script_silence(struct peer *p)

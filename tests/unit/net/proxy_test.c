@@ -186,3 +186,21 @@ TEST(socks5)
 	     "\5\5\0\1\1\2\3\4\5\6");
 	CHECK(strstr(err.reason, "refused the connection"));
 }
+
+TEST(socks5_has_one_byte_for_the_length_of_a_name)
+{
+	struct sc_proxy_talk t;
+	struct sc_proxy proxy;
+	char host[257];
+
+	memset(host, 'h', sizeof(host));
+	CHECK_OK(sc_proxy_parse("socks5://p", &proxy, &err), &err);
+	for (size_t len = 255; len < 257; len++) {
+		host[len] = 0;
+		CHECK_INT(sc_proxy_begin(&t, &proxy, host, 443, &err), len > 255 ? SC_E_CONFIG : 0);
+		sc_proxy_talk_done(&t);
+		host[len] = 'h';
+	}
+	CHECK(strstr(err.reason, "255 bytes"));
+	sc_proxy_done(&proxy);
+}
