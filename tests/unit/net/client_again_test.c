@@ -4,6 +4,7 @@
  * Method  a peer in a thread plays each case over a loopback socket; the hooks' words are compared.
  */
 #include <linux/sockios.h>
+#include <stdatomic.h>
 #include <sys/ioctl.h>
 
 #include "client_run.h"
@@ -307,6 +308,8 @@ TEST(resumed_in_a_hook_the_order_stays)
 	finish("open t:a pong t:b t:c lost:1000 end:unavailable");
 }
 
+static atomic_bool both_sent;
+
 static void script_unread(struct peer *p)
 {
 	char payload[126];
@@ -315,9 +318,10 @@ static void script_unread(struct peer *p)
 	PEER_CHECK(p, peer_accept_upgrade(p));
 	PEER_CHECK(p, peer_text(p, "one"));
 	for (int i = 0; i < 12;
-	     i++) /* 12 pings, 60 ms: none is answered, as none of it would be read */
+	     i++) /* 12 pings, 300 ms: none is answered, as none of it would be read */
 		PEER_CHECK(p, peer_read_frame(p, payload, &len) == 0x89);
 	PEER_CHECK(p, peer_text(p, "two"));
+	atomic_store(&both_sent, true);
 	while (peer_read_frame(p, payload, &len) != 0x88)
 		;
 	PEER_CHECK(p, peer_frame(p, 0x88, payload, len));
@@ -327,7 +331,7 @@ static void unread_act(struct watcher *on, const char *word)
 {
 	if (!strcmp(word, "open")) {
 		sc_client_pause(on->client);
-		sc_timer_start(on->tick, 200);
+		sc_timer_start(on->tick, 20);
 	} else if (!strcmp(word, "t:two")) {
 		sc_client_close(on->client, 1000, NULL);
 	}
@@ -337,16 +341,19 @@ static void unread_resume(void *arg)
 {
 	struct watcher *on = arg;
 
-	sc_client_resume(on->client);
+	if (atomic_load(&both_sent))
+		sc_client_resume(on->client);
+	else
+		sc_timer_start(on->tick, 20);
 }
 
 TEST(limits_rest_while_nothing_is_read)
 {
 	begin(script_unread);
 	w.o.ahead_max = 1;
-	w.o.ping_ms = 5;
-	w.o.pong_ms = 20;
-	w.o.silence_ms = 50;
+	w.o.ping_ms = 25;
+	w.o.pong_ms = 100;
+	w.o.silence_ms = 200;
 	w.act = unread_act;
 	CHECK_OK(sc_timer_new(w.loop, unread_resume, &w, &w.tick, &err), &err);
 	watcher_run(&w, url);
