@@ -214,7 +214,9 @@ static void on_finished(void *arg, const struct sc_err *err)
 	struct sc_err told = l->failed ? l->err : *err;
 
 	l->over = true;
-	if (told.code && l->other_order && !told.next[0])
+	/* more to the point than what is said of any connection that was lost */
+	if (l->other_order &&
+	    (told.code == SC_E_UNAVAILABLE ? !told.errnum : told.code && !told.next[0]))
 		sc_err_next(&told, "a server of the published package speaks the other order: "
 				   "--order auto finds out");
 	if (told.code == SC_E_NOLOG) /* 404: nothing to connect to */
