@@ -200,9 +200,10 @@ static void print_text(struct sc_log *log, const struct sc_log_state *s,
 		printf("segments     %llu (%llu bytes on disk, %llu rows, %llu bytes of lines)\n",
 		       (unsigned long long)s->segments, (unsigned long long)u->segment_bytes,
 		       (unsigned long long)s->sealed_rows, (unsigned long long)s->sealed_bytes);
-	printf("journals     %llu (%llu bytes on disk)\nindex        %llu bytes, %llu readers\n",
+	printf("journals     %llu (%llu bytes on disk)\nindex        %llu bytes, %llu reader%s\n",
 	       (unsigned long long)s->journals, (unsigned long long)u->journal_bytes,
-	       (unsigned long long)u->index_bytes, (unsigned long long)u->readers);
+	       (unsigned long long)u->index_bytes, (unsigned long long)u->readers,
+	       u->readers == 1 ? "" : "s");
 	printf("message max  %llu\n", (unsigned long long)sc_log_message_max(log));
 	if (sc_log_schema(log)) {
 		struct sc_span text = sc_schema_text(sc_log_schema(log));
