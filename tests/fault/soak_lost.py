@@ -18,7 +18,8 @@ from lab import Program, Wrong, check, good, offset_of, read_ready, run, until, 
 
 JUMP = 1 << 20
 SHIPPED = re.compile(r"shipped rows \d+ to (\d+) to the archive")
-GONE = re.compile(r"its folder is gone|is not finished|another log was made|no such log|there is no log\.json")
+GONE = re.compile(r"its folder is gone|cannot open log [^:]*: No such file|is not finished|another log was made|no such log|"
+                  r"there is no log\.json")
 TORN = re.compile(r"is missing|damaged or missing|journal': No such file|it has no journal|the journals end at")
 
 
