@@ -153,11 +153,19 @@ static int use_fd(struct sc_log *log, int fd, uint64_t name, struct sc_err *err)
 	return 0;
 }
 
+bool sc_journal_is_named(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_nlink > 0;
+}
+
 int sc_journal_use(struct sc_log *log, const struct sc_state *state, struct sc_err *err)
 {
 	int fd = -1, rc;
 
-	if (log->journal_fd >= 0 && log->journal == state->journal)
+	if (log->journal_fd >= 0 && log->journal == state->journal &&
+	    sc_journal_is_named(log->journal_fd))
 		return 0;
 	rc = sc_journal_open(log, state->journal, true, &fd, err);
 	if (rc < 0)

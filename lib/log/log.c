@@ -364,11 +364,14 @@ int sc_log_find_folder(struct sc_log *log, struct sc_err *err)
 	if (!is_another(log))
 		return 0;
 	rc = open_folder(log, err);
-	if (rc < 0)
+	if (rc < 0) {
 		log->dir_fd = old;
-	else
-		sc_close(&old);
-	return rc;
+		return rc;
+	}
+	sc_close(&old);
+	sc_journal_close(log);
+	log->folders++;
+	return 0;
 }
 
 /* The caller's view of the schema becomes that of the settings. */

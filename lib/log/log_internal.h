@@ -122,6 +122,7 @@ struct sc_log {
 	bool tolerant;            /* go on although rows are missing: trim and reindex, by hand */
 	bool forgave;             /* and they are */
 	int dir_fd;               /* for flock */
+	uint64_t folders;         /* how often another one came to PATH: what was open before is not the log's */
 	int64_t looked_us;        /* when it was last compared with what is at PATH */
 	char boot[SC_UUID_TEXT];
 	struct sc_settings settings;
@@ -181,6 +182,8 @@ void sc_journal_list_done(struct sc_names *names);
 /* Open for reading: SC_E_NOLOG when it is not there. */
 int sc_journal_open(const struct sc_log *log, uint64_t name, bool write, int *ret_fd,
 		struct sc_err *err);
+/* false: the file was removed, or another one got its name; what is written to it is lost. */
+bool sc_journal_is_named(int fd);
 /* Make LOG->journal_fd the journal in use as STATE says. */
 int sc_journal_use(struct sc_log *log, const struct sc_state *state, struct sc_err *err);
 /*

@@ -20,6 +20,7 @@ struct sc_reader {
 	struct sc_log *log;
 	uint64_t offset;  /* of the next row, or lower when rows are missing there */
 	uint64_t journal; /* 0 = none is open */
+	uint64_t folders; /* of the log when it was opened */
 	int fd;
 	struct sc_tier *tier; /* or this is what is read */
 	struct sc_walk walk;
@@ -83,6 +84,7 @@ static int enter(struct sc_reader *reader, const struct sc_state *state, uint64_
 	sc_close(&reader->fd);
 	reader->fd = fd;
 	reader->journal = journal;
+	reader->folders = reader->log->folders;
 	sc_walk_start(&reader->walk, fd, pos, end, CHUNK);
 	return 0;
 }
@@ -258,6 +260,8 @@ static int advance(struct sc_reader *reader, struct sc_err *err)
 
 	if (rc < 0 || reader->offset >= state.next)
 		return rc < 0 ? rc : 0;
+	if (reader->folders != reader->log->folders)
+		reader->journal = 0; /* another copy of the log came to its path */
 	if (!reader->journal) {
 		rc = check_offset(reader, &state, err);
 		return rc < 0 ? rc : seek(reader, &state, err);
@@ -356,6 +360,10 @@ static int next_here(struct sc_reader *reader, struct sc_err *err)
 	}
 	while (reader->journal) {
 		rc = sc_walk_next(&reader->walk, SC_WALK_CHECK, &block, &data, err);
+		if (rc == SC_E_DATA && !sc_journal_is_named(reader->fd)) {
+			reader->journal = 0; /* its rows are in another file by now */
+			return 0;
+		}
 		if (rc == SC_E_DATA)
 			return sc_walk_damage(reader->log, reader->journal, reader->walk.pos,
 					      reader->offset - 1, err);

@@ -364,6 +364,77 @@ TEST(another_copy_comes_to_its_path)
 	log_done();
 }
 
+/* A copy with the same files comes to its path while somebody stands in one of them: looked at
+ * first or not, what comes next is read there, and appended there. */
+TEST(the_same_journal_of_another_copy)
+{
+	struct sc_log *log = filled(1 << 20, 30), *other, *seen = open_log(SC_LOG_READ);
+	struct sc_reader *reader = NULL;
+	struct sc_log_commit commit;
+	struct sc_log_state state;
+	struct sc_log_proof proof;
+	char away[300], copy[300], command[900];
+	struct sc_run run;
+
+	snprintf(away, sizeof(away), "%s/away", log_dir);
+	CHECK_OK(sc_reader_open(seen, 0, &reader, &err), &err);
+	while (sc_reader_next(reader, 0, &run, &err) == 1)
+		;
+	snprintf(copy, sizeof(copy), "%s/copy", log_dir);
+	snprintf(command, sizeof(command), "cp -a '%s' '%s'", log_path, copy);
+	CHECK(system(command) == 0);
+	CHECK_OK(append_n(log, 931, 1, &commit), &err); /* what the copy does not have */
+	move(log_path, away);
+	move(copy, log_path);
+	other = open_log(SC_LOG_APPEND);
+	log->looked_us = seen->looked_us = 0;
+	CHECK_OK(sc_log_state(log, &state, &err), &err);
+	CHECK_OK(append_n(log, 31, 1, &commit), &err);
+	CHECK_INT(commit.first, 31);
+	CHECK_OK(append_n(other, 32, 1, &commit), &err);
+	CHECK_INT(commit.first, 32);
+	CHECK_INT(sc_reader_next(reader, 0, &run, &err), 1);
+	CHECK_INT(run.first, 31);
+	CHECK(memmem(run.lines.data, run.lines.len, "931", 3) == NULL);
+	CHECK_OK(sc_log_verify(log_path, 0, 0, &proof, &err), &err);
+	CHECK_INT(proof.rows, 32);
+	sc_reader_close(reader);
+	sc_log_close(other);
+	sc_log_close(seen);
+	sc_log_close(log);
+	log_done();
+}
+
+/* "Put a good copy of the file back": somebody has the one that it replaces open. */
+TEST(a_copy_of_the_journal_in_use)
+{
+	struct sc_log *log = filled(1 << 20, 30), *seen = open_log(SC_LOG_READ);
+	struct sc_reader *reader = NULL;
+	struct sc_log_commit commit;
+	struct sc_log_proof proof;
+	char journal[PATH_MAX], command[4 * PATH_MAX + 40];
+	struct sc_run run;
+
+	CHECK_OK(sc_reader_open(seen, 0, &reader, &err), &err);
+	while (sc_reader_next(reader, 0, &run, &err) == 1)
+		;
+	sc_journal_path(log, 1, journal);
+	snprintf(command, sizeof(command), "cp -a '%s' '%s.copy' && mv '%s.copy' '%s'", journal,
+		 journal, journal, journal);
+	CHECK(system(command) == 0);
+	CHECK_OK(append_n(log, 31, 1, &commit), &err);
+	CHECK_INT(commit.first, 31);
+	CHECK_INT(sc_reader_next(reader, 0, &run, &err), 1);
+	CHECK_INT(run.first, 31);
+	CHECK_INT(sc_reader_next(reader, 0, &run, &err), 0);
+	CHECK_OK(sc_log_verify(log_path, 0, 0, &proof, &err), &err);
+	CHECK_INT(proof.rows, 31);
+	sc_reader_close(reader);
+	sc_log_close(seen);
+	sc_log_close(log);
+	log_done();
+}
+
 /* A file or a folder that is missing is damage, unless the log went as a whole, or is going. */
 TEST(what_is_missing_of_a_log_that_went)
 {
