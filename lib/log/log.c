@@ -18,6 +18,8 @@
 
 #define PATH_ROOM 80 /* what is put behind a log's path */
 #define OUT_MAX (512u << 20)
+#define FIRST_JOURNAL "00000000000000000001.journal"
+#define NEW_JOURNAL_MAX ((64u << 10) + 1024) /* its anchor, and zeros ahead of use */
 
 int sc_log_file(const struct sc_log *log, char ret_path[PATH_MAX], const char *name)
 {
@@ -39,6 +41,33 @@ static int create_failed(struct sc_err *err, int errnum, const char *path)
 	return code;
 }
 
+/* Is NAME in the folder of journals more than a first journal without rows, as a create leaves it
+ * that was killed? */
+static bool holds_more(int folder, const char *name)
+{
+	size_t len = 0;
+	bool more = true;
+	char *text = sc_malloc(NEW_JOURNAL_MAX + 1);
+	int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+
+	if (text && fd >= 0 && !strcmp(name, FIRST_JOURNAL) &&
+	    sc_pread_all(fd, text, NEW_JOURNAL_MAX + 1, 0, &len, name, NULL) == 0)
+		more = len > NEW_JOURNAL_MAX ||
+		       (len && memmem(text + 1, len - 1, sc_block_magic, SC_BLOCK_MAGIC_LEN));
+	sc_close(&fd);
+	free(text);
+	return more;
+}
+
+static int journals_alone(const char *path, struct sc_err *err)
+{
+	sc_err_set(err, SC_E_CANTCREAT, "cannot create",
+		   "the folder holds the journals of a log without its log.json");
+	sc_err_on(err, "log", path);
+	sc_err_next(err, "put its log.json back, or choose another name");
+	return SC_E_CANTCREAT;
+}
+
 /*
  * The folder of a new log: made, or empty, or what a create left that was killed (no log.json and
  * no rows).
@@ -48,7 +77,7 @@ static int check_folder(const char *path, struct sc_err *err)
 	char inner[PATH_MAX];
 	const char *reason = NULL;
 	struct dirent *entry;
-	struct stat st;
+	bool alone = false;
 	DIR *dir = opendir(path);
 
 	if (!dir)
@@ -66,14 +95,12 @@ static int check_folder(const char *path, struct sc_err *err)
 	closedir(dir);
 	snprintf(inner, sizeof(inner), "%s/journal", path);
 	dir = reason ? NULL : opendir(inner);
-	while (dir && !reason && (entry = readdir(dir))) {
-		snprintf(inner, sizeof(inner), "%s/journal/%s", path, entry->d_name);
-		if (entry->d_name[0] != '.' &&
-		    (stat(inner, &st) < 0 || st.st_size > (64 << 10) + 1024))
-			reason = "the folder holds journals without a log.json";
-	}
+	while (dir && !alone && (entry = readdir(dir)))
+		alone = entry->d_name[0] != '.' && holds_more(dirfd(dir), entry->d_name);
 	if (dir)
 		closedir(dir);
+	if (alone)
+		return journals_alone(path, err);
 	if (!reason)
 		return 0;
 	sc_err_set(err, SC_E_CANTCREAT, "cannot create", "%s", reason);

@@ -207,6 +207,19 @@ int sc_settings_parse(struct sc_span text, const char *name, struct sc_settings 
 	return read_members(&root, name, s, err);
 }
 
+static void no_settings(const char *log_path, struct sc_err *err)
+{
+	char path[PATH_MAX];
+
+	sc_err_set(err, SC_E_NOLOG, "cannot open", "there is no log.json in it");
+	sc_err_on(err, "log", log_path);
+	if (snprintf(path, sizeof(path), "%s/journal", log_path) < (int)sizeof(path) &&
+	    access(path, F_OK) == 0)
+		sc_err_next(err, "put its log.json back: its journals are there");
+	else
+		sc_err_next(err, "make it with: sc-log create %s", log_path);
+}
+
 int sc_settings_read(const char *log_path, struct sc_settings *s, struct sc_err *err)
 {
 	char path[PATH_MAX];
@@ -217,11 +230,8 @@ int sc_settings_read(const char *log_path, struct sc_settings *s, struct sc_err 
 		return sc_err_set(err, SC_E_NOLOG, "cannot open log", "its path is too long");
 	sc_bytes_init(&text, FILE_MAX);
 	rc = sc_read_file(path, &text, err);
-	if (rc == SC_E_NOLOG && sc_log_check_restore(log_path, err) == 0) {
-		sc_err_set(err, SC_E_NOLOG, "cannot open", "there is no log.json in it");
-		sc_err_on(err, "log", log_path);
-		sc_err_next(err, "make it with: sc-log create %s", log_path);
-	}
+	if (rc == SC_E_NOLOG && sc_log_check_restore(log_path, err) == 0)
+		no_settings(log_path, err);
 	if (rc == 0)
 		rc = sc_settings_parse(sc_span(text.data, text.len), path, s, err);
 	sc_bytes_done(&text);

@@ -116,6 +116,38 @@ TEST(create_again_where_a_create_died)
 	log_done();
 }
 
+/* Journals with rows, and no log.json: no other log is made over them. */
+TEST(create_over_journals_alone)
+{
+	static const struct sc_log_settings settings = { .journal_bytes = 0 };
+	struct sc_log *log;
+	char settings_file[300];
+
+	log_new(0);
+	log = open_log(SC_LOG_APPEND);
+	CHECK_OK(append_n(log, 1, 3, NULL), &err);
+	sc_log_close(log);
+	snprintf(settings_file, sizeof(settings_file), "%s/log.json", log_dir);
+	CHECK(rename(in_log("log.json"), settings_file) == 0);
+	drop_index();
+	CHECK_INT(sc_log_open(log_path, SC_LOG_APPEND, &log, &err), SC_E_NOLOG);
+	CHECK(strstr(err.next, "put its log.json back"));
+	CHECK_INT(sc_log_create(log_path, &settings, &err), SC_E_CANTCREAT);
+	CHECK(strstr(err.reason, "the journals of a log"));
+	CHECK(rename(settings_file, in_log("log.json")) == 0);
+	log = open_log(SC_LOG_APPEND);
+	check_holds(log, 1, 3);
+	/* also where only a later one is left */
+	CHECK_OK(sc_log_trim(log, 4, &err), &err);
+	sc_log_close(log);
+	CHECK(rename(in_log("log.json"), settings_file) == 0);
+	drop_index();
+	CHECK(rename(in_log("journal/00000000000000000001.journal"),
+		     in_log("journal/00000000000000000004.journal")) == 0);
+	CHECK_INT(sc_log_create(log_path, &settings, &err), SC_E_CANTCREAT);
+	log_done();
+}
+
 /* A trim died when log.json had the new floor and the index not yet: whoever opens next sees the
  * floor. */
 TEST(floor_of_a_trim_that_died)
