@@ -393,7 +393,7 @@ int sc_index_rebuild(struct sc_log *log, struct sc_err *err)
 	if (rc == 0)
 		rc = sc_recover_settle(log, &r, err);
 	if (rc == 0 && r.schema_newer)
-		rc = sc_settings_write(log->path, &log->settings, err);
+		rc = sc_settings_put(log, err);
 	if (rc == 0)
 		rc = swap_index(log, fresh, err);
 	if (rc < 0) {

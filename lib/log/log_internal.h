@@ -75,6 +75,8 @@ int sc_settings_refresh(struct sc_log *log, struct sc_err *err);
  */
 int sc_settings_check(struct sc_log *log, struct sc_err *err);
 int sc_settings_write(const char *log_path, const struct sc_settings *s, struct sc_err *err);
+/* The same of LOG's own, which were changed; on failure they are what the file says. */
+int sc_settings_put(struct sc_log *log, struct sc_err *err);
 /* Is NAME a log.json that was being written when its process died? The next write removes it. */
 bool sc_settings_leftover(const char *name);
 

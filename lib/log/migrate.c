@@ -84,14 +84,7 @@ static int put_in_force(struct sc_log *log, const struct sc_state *state,
 
 	if (rc == 0)
 		rc = sc_settings_add(&log->settings, mark, err);
-	if (rc < 0)
-		return rc;
-	rc = sc_settings_write(log->path, &log->settings, err);
-	if (rc < 0) {
-		sc_close(&log->settings_fd); /* whoever needs it reads what is there */
-		sc_settings_refresh(log, NULL);
-	}
-	return rc;
+	return rc < 0 ? rc : sc_settings_put(log, err);
 }
 
 int sc_log_migrate(struct sc_log *log, const struct sc_log_migration *m,

@@ -407,3 +407,14 @@ int sc_settings_write(const char *log_path, const struct sc_settings *s, struct 
 		sc_replace_sweep(path);
 	return rc;
 }
+
+int sc_settings_put(struct sc_log *log, struct sc_err *err)
+{
+	int rc = sc_settings_write(log->path, &log->settings, err);
+
+	if (rc < 0) {
+		sc_close(&log->settings_fd); /* whoever needs it reads what is there */
+		sc_settings_refresh(log, NULL);
+	}
+	return rc;
+}

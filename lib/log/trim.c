@@ -101,7 +101,7 @@ static int raise_floor(struct sc_log *log, struct sc_state *state, uint64_t befo
 	state->first = rc == 1 ? found.offset : 0;
 	state->first_us = rc == 1 ? found.block.appended_us : 0;
 	log->settings.floor = (struct sc_floor){ before, state->floor_rows, state->floor_bytes };
-	return sc_settings_write(log->path, &log->settings, err);
+	return sc_settings_put(log, err);
 }
 
 int sc_log_trim(struct sc_log *log, uint64_t before, struct sc_err *err)

@@ -282,6 +282,32 @@ TEST(trim_and_reindex_keep_the_schemas)
 	log_done();
 }
 
+/* A trim that could not write log.json has not happened, whatever the handle does next. */
+TEST(no_trim_comes_of_one_that_failed)
+{
+	struct sc_log *log;
+	struct sc_log_state state;
+	char temporary[64];
+
+	migrating_log_new(0);
+	log = open_log(SC_LOG_APPEND);
+	CHECK_OK(append_checked(log, 1, 20), &err);
+	/* the name that the new log.json gets first is taken */
+	snprintf(temporary, sizeof(temporary), "log.json.%ld.tmp", (long)getpid());
+	CHECK(mkdir(in_log(temporary), 0755) == 0);
+	CHECK(sc_log_trim(log, 15, &err) < 0);
+	CHECK(rmdir(in_log(temporary)) == 0);
+	CHECK_OK(migrate(log, NEW, NULL), &err);
+	CHECK_OK(append_checked(log, 21, 1), &err);
+	sc_log_close(log);
+	log = open_log(SC_LOG_APPEND);
+	CHECK_OK(sc_log_state(log, &state, &err), &err);
+	CHECK_INT(state.first_offset, 1);
+	CHECK_INT(state.rows, 21);
+	sc_log_close(log);
+	log_done();
+}
+
 static void refuse_json(const char *schemas)
 {
 	FILE *f = fopen(in_log("log.json"), "w");
