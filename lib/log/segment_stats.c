@@ -2,9 +2,10 @@
  * segment_stats.c: least and greatest value and number of nulls of each column.
  *
  * Rows come as a log stores them: the columns in order, no white space, checked when they were
- * appended. So values are only told apart here, not checked again; a row of another form makes
- * everything unknown rather than wrong. Integers are compared as integers, numbers as doubles,
- * strings by their characters' UTF-8, of which STRING_MAX bytes are kept.
+ * appended. So values are only told apart here, and checked again only where a file that somebody
+ * made up could do harm: before they are unescaped, and before they become a bound. A row of
+ * another form makes everything unknown rather than wrong. Integers are compared as integers,
+ * numbers as doubles, strings by their characters' UTF-8, of which STRING_MAX bytes are kept.
  */
 #include <stdlib.h>
 
@@ -111,12 +112,23 @@ static void keep(struct text *text, struct sc_span from, size_t max)
 		memcpy(text->data, from.data, text->len);
 }
 
+static bool is_json(struct sc_span value)
+{
+	struct sc_json json;
+
+	return sc_json_scan(value, &json, NULL) == 0;
+}
+
+/* 1; 0: it is no string; SC_E_NOMEM */
 static int string_row(struct sc_segment_stats *stats, struct column *c, struct sc_span value,
 		      bool escapes)
 {
 	struct sc_span chars = sc_span(value.data + 1, value.len - 2);
+	bool least, greatest;
 	struct text text;
 
+	if (escapes && !is_json(value))
+		return 0;
 	if (escapes) {
 		sc_bytes_clear(&stats->plain);
 		if (sc_json_unescape(value, &stats->plain) < 0)
@@ -124,12 +136,16 @@ static int string_row(struct sc_segment_stats *stats, struct column *c, struct s
 		chars = sc_span(stats->plain.data, stats->plain.len);
 	}
 	keep(&text, chars, STRING_MAX);
-	if (!c->any || compare_text(&text, &c->min.text) < 0)
+	least = !c->any || compare_text(&text, &c->min.text) < 0;
+	greatest = !c->any || compare_text(&text, &c->max.text) > 0;
+	if ((least || greatest) && !escapes && !is_json(value))
+		return 0;
+	if (least)
 		c->min.text = text;
-	if (!c->any || compare_text(&text, &c->max.text) > 0)
+	if (greatest)
 		c->max.text = text;
 	c->any = true;
-	return 0;
+	return 1;
 }
 
 /* Digits and a point, at most 15 that count: mantissa and power are exact, so one division rounds
@@ -176,15 +192,20 @@ static bool read_double(struct sc_span text, double *ret_value)
 
 static bool number_row(struct column *c, struct sc_span value)
 {
+	bool least, greatest;
 	double number;
 
 	if (!read_double(value, &number))
 		return false;
-	if (!c->any || number < c->min.as.number) {
+	least = !c->any || number < c->min.as.number;
+	greatest = !c->any || number > c->max.as.number;
+	if ((least || greatest) && !is_json(value))
+		return false;
+	if (least) {
 		c->min.as.number = number;
 		keep(&c->min.text, value, NUMBER_MAX);
 	}
-	if (!c->any || number > c->max.as.number) {
+	if (greatest) {
 		c->max.as.number = number;
 		keep(&c->max.text, value, NUMBER_MAX);
 	}
@@ -215,7 +236,7 @@ static int value_row(struct sc_segment_stats *stats, struct column *c, struct sc
 	case SC_COL_STRING:
 		if (value.len < 2 || value.data[0] != '"')
 			return 0;
-		return string_row(stats, c, value, escapes) < 0 ? SC_E_NOMEM : 1;
+		return string_row(stats, c, value, escapes);
 	case SC_COL_DOUBLE:
 	case SC_COL_FLOAT:
 		return value.len && number_row(c, value);

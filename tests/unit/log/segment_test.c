@@ -291,12 +291,33 @@ TEST(rows_of_another_form_leave_the_columns_unknown)
 					   "{}",
 					   "7",
 					   "{\"a\":1,\"b\":\"x\"}}" };
+	/* what no log takes, and a file with right checksums may hold */
+	static const char numbers[] = "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":"
+				      "\"number\"}},\"required\":[\"a\"]}";
+	static const char *const no_strings[] = { "\\q",     "\\",   "\\u12", "\\u00zz",
+						  "\\ud800", "\xff", "\x01",  "\\ud800\\u0041" };
+	static const char *const no_numbers[] = { "007", "1.",  ".5",  "-",   "+",
+						  "1e",  "1-2", "--1", "0x1", "1.2.3" };
 
 	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
 		const char *rows[] = { "{\"a\":1,\"b\":\"x\"}", odd[i], "{\"a\":1,\"b\":\"x\"}",
 				       NULL };
 
 		columns_are(schema, rows, "");
+	}
+	for (size_t i = 0; i < sizeof(no_strings) / sizeof(no_strings[0]); i++) {
+		char row[64];
+		const char *rows[] = { row, NULL };
+
+		snprintf(row, sizeof(row), "{\"a\":1,\"b\":\"%s\"}", no_strings[i]);
+		columns_are(schema, rows, "");
+	}
+	for (size_t i = 0; i < sizeof(no_numbers) / sizeof(no_numbers[0]); i++) {
+		char row[64];
+		const char *rows[] = { row, NULL };
+
+		snprintf(row, sizeof(row), "{\"a\":%s}", no_numbers[i]);
+		columns_are(numbers, rows, "");
 	}
 }
 
