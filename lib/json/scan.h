@@ -37,7 +37,11 @@ struct sc_json {           /* one value inside a text that was scanned */
  * UTF-8, no unpaired surrogates, no BOM, depth limited. Numbers are not ranged: 1e1000 is JSON. */
 int sc_json_scan(struct sc_span text, struct sc_json *ret_value, struct sc_err *err);
 
-/* Walk the members or elements of a value that sc_json_scan accepted. */
+/*
+ * Walk the members or elements of a value that sc_json_scan accepted. Of any other bytes (a row of
+ * a file that somebody made up) what this and the calls below say means nothing; but they end, and
+ * read nothing outside of the value.
+ */
 struct sc_json_walk {
 	const char *at, *end;
 	bool object;

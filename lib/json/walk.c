@@ -1,5 +1,5 @@
 /* json/walk.c: reading values of a text that was scanned: it is known to be right, so nothing is
- * checked again. */
+ * checked again, but for where it ends: rows of a file that somebody made up come here too. */
 #include "json/scan.h"
 
 #include "json/scan_internal.h"
@@ -94,6 +94,7 @@ void sc_json_walk_init(struct sc_json_walk *walk, const struct sc_json *value)
 	bool nested = value->kind == SC_JSON_OBJECT || value->kind == SC_JSON_ARRAY;
 
 	walk->object = value->kind == SC_JSON_OBJECT;
+	nested = nested && value->text.len >= 2;
 	walk->at = nested ? value->text.data + 1 : value->text.data;
 	walk->end = nested ? value->text.data + value->text.len - 1 : value->text.data;
 }
@@ -114,11 +115,15 @@ bool sc_json_walk_next(struct sc_json_walk *walk, struct sc_span *ret_key,
 	if (walk->object) {
 		key.data = p + 1;
 		p = skip_string(p + 1, end);
-		key.len = (size_t)(p - key.data - 1);
+		key.len = p > key.data ? (size_t)(p - key.data - 1) : 0;
 		p = skip_blanks(p, end, &newlines);
-		p = skip_blanks(p + 1, end, &newlines);
+		p = skip_blanks(p < end ? p + 1 : end, end, &newlines);
 	}
-	walk->at = skip_value(p, end, ret_value);
+	walk->at = p < end ? skip_value(p, end, ret_value) : end;
+	if (walk->at == p) { /* there is no value, so it was not scanned */
+		walk->at = end;
+		return false;
+	}
 	if (ret_key)
 		*ret_key = key;
 	return true;
@@ -156,20 +161,26 @@ static unsigned unit_at(const char *p)
 }
 
 /* The escape at *P (a backslash), as UTF-8; *P moves behind it. */
-static size_t unescape_one(const char **p, char ret_text[4])
+static size_t unescape_one(const char **p, const char *end, char ret_text[4])
 {
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-	const char *at = *p;
+	const char *at = *p, *letter;
 	unsigned code;
 
-	if (at[1] != 'u') {
-		ret_text[0] = to[strchr(from, at[1]) - from];
+	letter = end - at >= 2 && at[1] != 'u' ? strchr(from, at[1]) : NULL;
+	if (letter) {
+		ret_text[0] = to[letter - from];
 		*p = at + 2;
+		return 1;
+	}
+	if (end - at < 6 || at[1] != 'u') { /* it was not scanned */
+		ret_text[0] = *at;
+		*p = at + 1;
 		return 1;
 	}
 	code = unit_at(at + 2);
 	*p = at + 6;
-	if (code >= 0xd800 && code <= 0xdbff) {
+	if (code >= 0xd800 && code <= 0xdbff && end - at >= 12) {
 		code = 0x10000 + ((code - 0xd800) << 10) + (unit_at(at + 8) - 0xdc00);
 		*p = at + 12;
 	}
@@ -217,7 +228,7 @@ bool sc_json_key_is(struct sc_span raw_key, struct sc_span name)
 		size_t len = 1;
 
 		if (*p == '\\')
-			len = unescape_one(&p, text);
+			len = unescape_one(&p, end, text);
 		else
 			p++;
 		if (name.len - at < len || memcmp(name.data + at, text, len) != 0)
@@ -243,7 +254,7 @@ int sc_json_unescape(struct sc_span raw, struct sc_bytes *out)
 
 		p += run;
 		if (rc == 0 && p < end)
-			rc = sc_bytes_put(out, text, unescape_one(&p, text));
+			rc = sc_bytes_put(out, text, unescape_one(&p, end, text));
 		if (rc < 0) {
 			out->len = start;
 			return rc;
@@ -259,7 +270,7 @@ bool sc_json_u64(const struct sc_json *value, uint64_t *ret_value)
 
 	if (value->kind != SC_JSON_INTEGER)
 		return false;
-	if (*p == '-') /* only -0 is in range */
+	if (p < end && *p == '-') /* only -0 is in range */
 		p += value->text.len == 2 && p[1] == '0';
 	for (; p < end; p++) {
 		if (!sc_scan_is_digit(*p) || __builtin_mul_overflow(total, 10u, &total) ||

@@ -1,10 +1,13 @@
 /*
  * Goal: the scanner's answers, its words, and what is read from a scanned value. Method: tables of
  * texts; strings with a special byte at every distance from both ends, since the fast paths work in
- * blocks.
+ * blocks; bytes that were never scanned in front of a page that nobody may read.
  */
 #include "json/scan.h"
 #include "../check.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 static void refused(const char *text, size_t len, const char *reason)
 {
@@ -327,4 +330,66 @@ TEST(utf8)
 	CHECK(sc_utf8_valid(sc_span("a\0b", 3)));
 	CHECK_SPAN(sc_json_trim(SC_SPAN(" \t\r\n a b \n")), "a b");
 	CHECK_INT(sc_json_trim(SC_SPAN(" \n")).len, 0);
+}
+
+/* All that can be asked of it; nothing of what is answered is looked at. */
+static void ask(const struct sc_json *value, struct sc_bytes *out, int depth)
+{
+	struct sc_json_walk walk;
+	struct sc_json member;
+	struct sc_span key;
+	uint64_t u64;
+	int64_t i64;
+	size_t count = 0;
+
+	sc_bytes_clear(out);
+	sc_json_unescape(value->text, out);
+	sc_json_key_is(value->text, SC_SPAN("ab"));
+	sc_json_u64(value, &u64);
+	sc_json_i64(value, &i64);
+	sc_json_put_line(value, out);
+	sc_json_get(value, "ab", &member);
+	sc_json_walk_init(&walk, value);
+	while (sc_json_walk_next(&walk, &key, &member)) {
+		CHECK(++count <= value->text.len);
+		CHECK(key.len <= value->text.len && member.text.len <= value->text.len);
+		sc_json_unescape(key, out);
+		sc_json_key_is(key, SC_SPAN("ab"));
+		if (depth < 4)
+			ask(&member, out, depth + 1);
+	}
+}
+
+/* Rows of a file that somebody made up are walked without being scanned: any answer will do, as
+ * long as there is one. */
+TEST(walks_of_what_was_never_scanned_stay_inside)
+{
+	static const char alphabet[] = "{}[]\"\"\"\\\\,:uud8c019abe-. \n\x01\xff";
+	static const enum sc_json_kind kinds[] = { SC_JSON_OBJECT, SC_JSON_ARRAY, SC_JSON_STRING,
+						   SC_JSON_INTEGER, SC_JSON_NUMBER };
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			   0),
+	     *end = pages + page;
+	uint64_t seed = 1;
+	struct sc_bytes out;
+
+	CHECK(pages != MAP_FAILED);
+	CHECK(mprotect(end, page, PROT_NONE) == 0);
+	sc_bytes_init(&out, 1 << 16);
+	for (int round = 0; round < 400000; round++) {
+		size_t len = 1 + (size_t)round % 14;
+
+		for (size_t i = 1; i <= len; i++) {
+			seed = seed * 6364136223846793005u + 1442695040888963407u;
+			end[-(ptrdiff_t)i] = alphabet[(seed >> 33) % (sizeof(alphabet) - 1)];
+		}
+		for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+			struct sc_json value = { kinds[k], sc_span(end - len, len), true };
+
+			ask(&value, &out, 0);
+		}
+	}
+	sc_bytes_done(&out);
+	munmap(pages, 2 * page);
 }
