@@ -152,44 +152,57 @@ static int take_block(struct scan *s, uint64_t at, const struct sc_block *block,
 	return block->more ? 0 : take_commit(s);
 }
 
-/* Is a sound block of a later commit than the next one in journal NAME, at or behind POS? */
+/* What stands at POS begins as a block: a sound one of a later commit than the next one? *RET_LEN
+ * is how much of it there is to pass over. */
+static int check_one(struct scan *s, struct sc_walk *walk, int fd, uint64_t pos, uint64_t size,
+		     bool *ret_later, size_t *ret_len)
+{
+	struct sc_block block;
+	const char *data;
+	int rc;
+
+	sc_walk_start(walk, fd, pos, size, SC_BLOCK_HEAD);
+	rc = sc_walk_next(walk, SC_WALK_CHECK, &block, &data, s->err);
+	*ret_len = rc == 1 ? sc_block_size(&block) : 1;
+	*ret_later = rc == 1 && block.commit >= s->r->state.commit + 2;
+	if (*ret_later && block.last >= s->r->beyond)
+		s->r->beyond = block.last + 1;
+	return rc < 0 && rc != SC_E_DATA ? rc : 0;
+}
+
+/*
+ * Is a sound block of a later commit than the next one in journal NAME, at or behind POS? By hand
+ * that is no error, and all of them are looked for.
+ */
 static int check_behind(struct scan *s, int fd, uint64_t name, uint64_t pos, uint64_t size)
 {
 	const uint64_t begin = pos;
 	struct sc_walk walk;
-	struct sc_block block;
-	const char *data;
 	char *buf = sc_malloc(CHUNK);
-	int found, rc = 0;
+	bool later = false;
+	int rc = 0;
 
 	if (!buf)
 		return sc_err_nomem(s->err, "cannot rebuild the index");
 	sc_walk_init(&walk);
 	while (rc == 0 && pos + SC_BLOCK_HEAD <= size) {
-		size_t got = 0;
-		char *hit;
+		size_t got = 0, at = 0, len;
+		const char *hit;
 
 		rc = sc_pread_all(fd, buf, CHUNK, (off_t)pos, &got, "journal", s->err);
 		if (rc < 0 || got < SC_BLOCK_HEAD)
 			break;
-		hit = memmem(buf, got, sc_block_magic, SC_BLOCK_MAGIC_LEN);
-		if (!hit) {
-			pos += got - (SC_BLOCK_MAGIC_LEN - 1);
-			continue;
-		}
-		pos += (uint64_t)(hit - buf);
-		sc_walk_start(&walk, fd, pos, size, SC_BLOCK_HEAD);
-		found = sc_walk_next(&walk, SC_WALK_CHECK, &block, &data, s->err);
-		if (found < 0 && found != SC_E_DATA)
-			rc = found;
-		if (found == 1 && block.commit >= s->r->state.commit + 2) {
-			if (!sc_log_forgives(s->log))
+		while (rc == 0 && at < got &&
+		       (hit = memmem(buf + at, got - at, sc_block_magic, SC_BLOCK_MAGIC_LEN))) {
+			at = (size_t)(hit - buf);
+			rc = check_one(s, &walk, fd, pos + at, size, &later, &len);
+			if (rc == 0 && later && !sc_log_forgives(s->log))
 				rc = sc_walk_damage(s->log, name, begin, s->r->state.next - 1,
 						    s->err);
-			else if (block.last >= s->r->beyond)
-				s->r->beyond = block.last + 1;
+			at += len;
 		}
-		pos++;
+		/* the end of what was read may be the front of a block */
+		pos += at > got - (SC_BLOCK_MAGIC_LEN - 1) ? at : got - (SC_BLOCK_MAGIC_LEN - 1);
 	}
 	sc_walk_done(&walk);
 	free(buf);
