@@ -217,7 +217,7 @@ static void put_taken_over(const struct round *r, struct sc_bytes *b)
 
 static void put_json(const struct round *r, const struct sc_err *err, struct sc_bytes *b)
 {
-	char text[2048];
+	char text[SC_ERR_JSON];
 
 	sc_bytes_puts(b, "{\"log\":");
 	sc_bytes_put_json(b, sc_span_str(r->target->path));

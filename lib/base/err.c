@@ -55,6 +55,8 @@ struct text {
 
 static void text_put(struct text *t, const char *data, size_t len)
 {
+	char next; /* the first byte that is not taken */
+
 	if (t->cut)
 		return;
 	if (t->len + len + 1 <= t->size) {
@@ -66,16 +68,18 @@ static void text_put(struct text *t, const char *data, size_t len)
 	t->cut = true;
 	if (t->size < 4)
 		return;
-	if (t->len > t->size - 4)
+	if (t->len > t->size - 4) {
 		t->len = t->size - 4;
-	else {
-		size_t room = t->size - 4 - t->len;
+		next = t->data[t->len];
+	} else {
+		size_t room = t->size - 4 - t->len; /* it is less than LEN */
 
-		memcpy(t->data + t->len, data, room < len ? room : len);
-		t->len += room < len ? room : len;
+		memcpy(t->data + t->len, data, room);
+		t->len += room;
+		next = data[room];
 	}
-	while (t->len > 0 && ((unsigned char)t->data[t->len] & 0xc0) == 0x80)
-		t->len--;
+	while (t->len > 0 && ((unsigned char)next & 0xc0) == 0x80)
+		next = t->data[--t->len];
 	memcpy(t->data + t->len, "...", 4);
 	t->len += 3;
 }
@@ -277,7 +281,7 @@ size_t sc_err_json(const struct sc_err *err, char *ret_text, size_t size)
 
 	if (size == 0)
 		return 0;
-	sc_bytes_init(&b, 8192);
+	sc_bytes_init(&b, SC_ERR_JSON);
 	whole = sc_bytes_putf(&b, "{\"error\":\"%s\",\"status\":%d", sc_code_word(err->code),
 			      sc_code_status(err->code)) == 0;
 	for (size_t i = 0; whole && i < sizeof(parts) / sizeof(parts[0]); i++)

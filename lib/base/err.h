@@ -98,6 +98,7 @@ const char *sc_status_meaning(int status); /* NULL for a status that is not in t
 size_t sc_err_line(const struct sc_err *err, char *ret_text, size_t size);
 /* One JSON object, no newline:
  * {"error":WORD,"status":N,"tried":..,"object":..,"reason":..,"next":..,...fields}. */
+#define SC_ERR_JSON 4096 /* room for any; where it does not fit only error and status are told */
 size_t sc_err_json(const struct sc_err *err, char *ret_text, size_t size);
 
 #endif

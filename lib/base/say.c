@@ -195,7 +195,7 @@ void sc_say_fields(enum sc_level level, const char *fields, const char *format, 
 
 void sc_say_err(enum sc_level level, const struct sc_err *err)
 {
-	char line[1100], json[2048];
+	char line[1100], json[SC_ERR_JSON];
 	size_t len;
 
 	if (!sc_says(level))
@@ -221,7 +221,7 @@ void sc_say_finish(void)
 
 void sc_say_last(const struct sc_err *err)
 {
-	char line[2200];
+	char line[SC_ERR_JSON + 1];
 	size_t used = 0, len;
 
 	if (!say.json)

@@ -78,6 +78,43 @@ TEST(long_texts_end_in_dots_on_a_character)
 	CHECK(((unsigned char)err.reason[len - 4] & 0xc0) == 0x80);
 }
 
+/* Also where a longer piece is cut than one character, at every place. */
+TEST(lines_are_cut_on_a_character)
+{
+	struct sc_err err;
+	char line[120];
+
+	sc_err_set(&err, SC_E_IO, "x", "éééééééééééééééééééééééééééééé");
+	for (size_t size = 8; size < 60; size++) {
+		size_t len;
+
+		memset(line, 'x', sizeof(line));
+		len = sc_err_line(&err, line, size);
+		CHECK(len < size && strlen(line) == len);
+		CHECK_STR(line + len - 3, "...");
+		CHECK(len < 6 || (len - 3 - strlen("x: ")) % 2 == 0);
+	}
+}
+
+/* Every byte of every text can take three in JSON. */
+TEST(the_longest_error_is_told_whole)
+{
+	struct sc_err err;
+	char text[SC_ERR_JSON], odd[400];
+	size_t len;
+
+	memset(odd, 0xff, sizeof(odd) - 1);
+	odd[sizeof(odd) - 1] = 0;
+	sc_err_set(&err, SC_E_IO, odd, "%s", odd);
+	sc_err_on(&err, odd, odd);
+	sc_err_next(&err, "%s", odd);
+	while (strlen(err.fields) + 20 < sizeof(err.fields))
+		sc_err_field_int(&err, "n", 1);
+	len = sc_err_json(&err, text, sizeof(text));
+	CHECK(len < sizeof(text));
+	CHECK(strstr(text, "\"tried\":") && strstr(text, "\"next\":") && strstr(text, "\"n\":1"));
+}
+
 TEST(null_error_is_accepted)
 {
 	CHECK_INT(sc_err_set(NULL, SC_E_IO, "a", "b"), SC_E_IO);
