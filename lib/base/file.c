@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,6 +191,10 @@ int sc_write_all(int fd, const void *data, size_t len, const char *name, struct 
 	while (len > 0) {
 		ssize_t n = sc_sys_write(fd, p, len);
 
+		/* whoever shares it with us may have made it one that does not wait */
+		if (n < 0 && errno == EAGAIN &&
+		    poll(&(struct pollfd){ fd, POLLOUT, 0 }, 1, -1) >= 0)
+			continue;
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)

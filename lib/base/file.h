@@ -19,7 +19,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-/* All of LEN, through short counts and EINTR. */
+/* All of LEN, through short counts, EINTR, and waits where FD itself does not wait (O_NONBLOCK). */
 int sc_write_all(int fd, const void *data, size_t len, const char *name, struct sc_err *err);
 int sc_pwrite_all(int fd, const void *data, size_t len, off_t at, const char *name,
 		struct sc_err *err);

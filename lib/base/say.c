@@ -1,6 +1,8 @@
 /* base/say.c: messages to stderr: levels, times, JSON, and repeated warnings counted. */
 #include "base/say.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@
 #define LINE_MAX_BYTES 4096
 #define REPEATS 16
 #define REPEAT_US 60000000
+#define LAST_WAIT_MS 1000
 
 /* A warning said lately, and how often it was held back since. */
 struct repeat {
@@ -54,12 +57,18 @@ const char *sc_program_name(void)
 	return say.program;
 }
 
-/* One write, so that lines of several threads and processes do not mix. */
-static void emit(const char *line, size_t len)
+/* One write, so that lines of several threads and processes do not mix. WAIT_MS for room, where a
+ * program that shares stderr made it one that does not wait. */
+static void emit(const char *line, size_t len, int wait_ms)
 {
 	while (len > 0) {
 		ssize_t n = write(STDERR_FILENO, line, len);
 
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN &&
+		    poll(&(struct pollfd){ STDERR_FILENO, POLLOUT, 0 }, 1, wait_ms) > 0)
+			continue;
 		if (n <= 0)
 			return;
 		line += n;
@@ -109,7 +118,7 @@ static void write_line(enum sc_level level, const char *fields, const char *text
 		put_shown(&b, text);
 		sc_bytes_putc(&b, '\n');
 	}
-	emit(b.data, b.len);
+	emit(b.data, b.len, 0);
 	sc_bytes_done(&b);
 }
 
@@ -231,5 +240,5 @@ void sc_say_last(const struct sc_err *err)
 	else
 		len = sc_err_line(err, line + used, sizeof(line) - 1 - used);
 	line[used + len] = '\n';
-	emit(line, used + len + 1);
+	emit(line, used + len + 1, LAST_WAIT_MS);
 }

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -132,4 +134,45 @@ TEST(parents_are_made)
 	CHECK_INT(rmdir(path), 0);
 	CHECK_INT(rmdir(folder), 0);
 	CHECK_INT(sc_make_parents("/proc/none/c/d", true, &err), SC_E_CANTCREAT);
+}
+
+/* A reader that begins late: 1 MiB through a pipe. */
+static void *read_late(void *arg)
+{
+	static char buf[65536];
+	size_t *got = arg;
+	int fd = (int)*got;
+	ssize_t n;
+
+	usleep(50000);
+	for (*got = 0; (n = read(fd, buf, sizeof(buf))) > 0;)
+		*got += (size_t)n;
+	return NULL;
+}
+
+TEST(all_is_written_where_writes_do_not_wait)
+{
+	static char data[1 << 20];
+	struct sc_err err;
+	pthread_t reader;
+	int fds[2];
+	size_t got;
+
+	CHECK(pipe(fds) == 0);
+	CHECK(sc_set_nonblock(fds[1], true) == 0);
+	got = (size_t)fds[0];
+	CHECK(pthread_create(&reader, NULL, read_late, &got) == 0);
+	CHECK_OK(sc_write_all(fds[1], data, sizeof(data), "pipe", &err), &err);
+	close(fds[1]);
+	pthread_join(reader, NULL);
+	CHECK_INT(got, sizeof(data));
+	close(fds[0]);
+	/* nobody reads any more: that is an error, and no wait */
+	signal(SIGPIPE, SIG_IGN);
+	CHECK(pipe(fds) == 0);
+	CHECK(sc_set_nonblock(fds[1], true) == 0);
+	close(fds[0]);
+	CHECK_INT(sc_write_all(fds[1], data, sizeof(data), "pipe", &err), SC_E_IO);
+	CHECK_INT(err.errnum, EPIPE);
+	close(fds[1]);
 }
