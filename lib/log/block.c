@@ -87,8 +87,9 @@ bool sc_block_parse(const char *data, struct sc_block *ret_block)
 	    (b.body_len > SC_BLOCK_BODY_MAX && b.rows != 1) || b.body_len / 6 < b.rows ||
 	    (b.body_len && !b.rows))
 		return false;
-	if (b.last + 1 < b.first + b.rows || (b.rows == 0 && b.last + 1 != b.first) ||
-	    b.last == UINT64_MAX)
+	/* LAST is FIRST - 1 or above, and there is room for the rows */
+	if (b.last == UINT64_MAX || b.last + 1 < b.first || b.last + 1 - b.first < b.rows ||
+	    (b.rows == 0 && b.last + 1 != b.first))
 		return false;
 	*ret_block = b;
 	return true;

@@ -464,3 +464,39 @@ TEST(recover_many_blocks_behind_damage)
 	sc_log_close(log);
 	log_done();
 }
+
+/* Numbers of a header that only fit together when they wrap round. */
+TEST(block_offsets_do_not_wrap)
+{
+	static const struct {
+		uint64_t first, last;
+		uint32_t rows;
+		bool fits;
+	} cases[] = {
+		{ 1, 3, 3, true },
+		{ 1, 9, 3, true },
+		{ 1, 2, 3, false },
+		{ 5, 4, 0, true },
+		{ 5, 5, 0, false },
+		{ 1, 0, 0, true },
+		{ UINT64_MAX - 3, UINT64_MAX - 1, 3, true },
+		{ UINT64_MAX - 2, UINT64_MAX - 1, 3, false },
+		{ UINT64_MAX - 1, 1, 3, false },
+		{ UINT64_MAX, 5, 3, false },
+		{ UINT64_MAX - 1, UINT64_MAX - 2, 3, false },
+		{ UINT64_MAX - 2, UINT64_MAX, 3, false },
+		{ 9, 3, 3, false },
+	};
+	char data[SC_BLOCK_HEAD + 64] = { 0 };
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct sc_block block = { .first = cases[i].first,
+					  .last = cases[i].last,
+					  .rows = cases[i].rows,
+					  .body_len = cases[i].rows * 8 };
+		struct sc_block got;
+
+		sc_block_seal(data, &block);
+		CHECK_INT(sc_block_parse(data, &got), cases[i].fits);
+	}
+}
