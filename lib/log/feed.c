@@ -1,12 +1,12 @@
 /* feed.c: the loop's side of feeds: opening, taking what threads have read, closing. */
 #include "log/feed.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/thread.h"
 #include "log/feed_internal.h"
 
 #define TRIED "cannot read an archive"
@@ -125,16 +125,12 @@ static void take(struct sc_feed_queue *queue, struct sc_feed *feed, size_t links
 static int want_thread(struct sc_feed_pool *pool)
 {
 	struct sc_feed_worker *worker = &pool->workers[pool->threads];
-	sigset_t all, old;
 	int rc;
 
 	if (pool->waiting || pool->threads == pool->threads_max)
 		return 0;
 	worker->pool = pool;
-	sigfillset(&all); /* signals are the loop's */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&worker->thread, NULL, sc_feed_work, worker);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	rc = sc_thread_start(&worker->thread, sc_feed_work, worker);
 	if (rc == 0)
 		pool->threads++;
 	return pool->threads ? 0 : rc;

@@ -44,8 +44,7 @@ static int too_long(struct sc_intake *in, size_t len)
 {
 	sc_err_set(in->err, SC_E_DATA, "cannot append",
 		   "the message is %s%zu bytes long; the limit of this log is %llu",
-		   in->discard ? "more than " : "", len,
-		   (unsigned long long)sc_log_message_max(*in->log));
+		   in->discard ? "more than " : "", len, (unsigned long long)in->message_max);
 	sc_err_next(in->err, "create the log with a larger --max-message, or set such lines aside "
 			     "with --skip-bad FILE");
 	return SC_E_DATA;
@@ -366,7 +365,9 @@ static int wait_some(struct sc_intake *in, bool want_input, int ms, struct pollf
 
 	fds[AT_IN] = (struct pollfd){ .fd = want_input ? in->o->in_fd : -1, .events = POLLIN };
 	fds[AT_STOP] = (struct pollfd){ .fd = in->o->stop_fd, .events = POLLIN };
-	fds[AT_OUT] = (struct pollfd){ .fd = in->out_failed ? -1 : in->o->out_fd, .events = 0 };
+	/* a commit that runs finds by itself that its reader left */
+	fds[AT_OUT] = (struct pollfd){ .fd = in->out_failed || busy ? -1 : in->o->out_fd,
+				       .events = 0 };
 	fds[AT_DONE] = (struct pollfd){ .fd = busy ? in->done_fd : -1, .events = POLLIN };
 	n = poll(fds, AT_COUNT, ms);
 	if (n < 0 && errno != EINTR)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/thread.h"
 #include "log/intake_internal.h"
 #include "log/log_internal.h"
 
@@ -17,6 +18,22 @@ static bool is_full_disk(const struct sc_err *err)
 	return err->errnum == ENOSPC || err->errnum == EDQUOT;
 }
 
+/* A sync failed: what is on disk is verified by opening the log anew. */
+static int open_anew(struct sc_intake *in, struct sc_err *err)
+{
+	struct sc_log *again = NULL;
+	int rc = sc_log_open((*in->log)->path, SC_LOG_APPEND, &again, err);
+
+	if (rc < 0)
+		return rc;
+	if (in->retired)
+		sc_log_close(*in->log);
+	else
+		in->retired = *in->log; /* rows are checked with its schema meanwhile */
+	*in->log = again;
+	return 0;
+}
+
 /* Append; with wait_space a full disk is waited for. */
 static int append(struct sc_intake *in, const struct sc_log_rows *rows,
 		  struct sc_log_commit *commit, struct sc_err *err)
@@ -25,8 +42,10 @@ static int append(struct sc_intake *in, const struct sc_log_rows *rows,
 
 	for (;;) {
 		struct pollfd stop = { .fd = in->o->stop_fd, .events = POLLIN };
-		int rc = sc_log_append(*in->log, rows, commit, err);
+		int rc = said && (*in->log)->poisoned ? open_anew(in, err) : 0;
 
+		if (rc == 0)
+			rc = sc_log_append(*in->log, rows, commit, err);
 		if (rc >= 0 || !in->o->wait_space || !is_full_disk(err))
 			return rc;
 		if (!said && in->o->waiting)
@@ -34,19 +53,6 @@ static int append(struct sc_intake *in, const struct sc_log_rows *rows,
 		said = true;
 		if (poll(&stop, 1, SPACE_RETRY_MS) > 0)
 			return rc; /* told to stop: these rows are not in the log, and the error says why */
-		if ((*in->log)->poisoned) {
-			struct sc_log *again = NULL;
-
-			/* a sync failed: what is on disk is verified by opening the log anew */
-			if (sc_log_open((*in->log)->path, SC_LOG_APPEND, &again, err) < 0)
-				continue;
-			if (in->retired)
-				sc_log_close(*in->log);
-			else
-				in->retired =
-					*in->log; /* rows are checked with its schema meanwhile */
-			*in->log = again;
-		}
 	}
 }
 
@@ -166,7 +172,7 @@ int sc_intake_commit(struct sc_intake *in, struct sc_batch *batch)
 int sc_intake_commit_there(struct sc_intake *in)
 {
 	if (!in->running) {
-		if (pthread_create(&in->thread, NULL, work, in) != 0)
+		if (sc_thread_start(&in->thread, work, in) != 0)
 			return sc_intake_commit(in, &in->batches[in->fill]); /* slower, and right */
 		in->running = true;
 	}

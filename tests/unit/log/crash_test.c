@@ -12,6 +12,7 @@
 #include "help.h"
 
 #include "base/clock.h"
+#include "log/intake.h"
 
 #define WRITERS 3
 #define GENERATIONS 64
@@ -325,28 +326,81 @@ TEST(child_sync)
 	_exit(failed);
 }
 
-TEST(failed_sync_refuses_appends)
+/* CHILD of this program on the log, with FAULT: how it ended. */
+static int run_named(const char *child, const char *fault)
 {
 	int status;
-	pid_t pid;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		dup2(open("/dev/null", O_WRONLY), 3);
+		setenv("SC_TEST_LOG", log_path, 1);
+		setenv("SC_FAULT", fault, 1);
+		close(1);
+		execl("/proc/self/exe", "crash_test", child, NULL);
+		_exit(99);
+	}
+	waitpid(pid, &status, 0);
+	return status;
+}
+
+TEST(failed_sync_refuses_appends)
+{
 	struct sc_log *log;
 
 	log_new(0);
 	log = open_log(SC_LOG_APPEND); /* the index is there: the first fdatasync is the commit's */
 	sc_log_close(log);
-	pid = fork();
-	if (pid == 0) {
-		dup2(open("/dev/null", O_WRONLY), 3);
-		setenv("SC_TEST_LOG", log_path, 1);
-		setenv("SC_FAULT", "fdatasync:1:EIO", 1);
-		close(1);
-		execl("/proc/self/exe", "crash_test", "child_sync", NULL);
-		_exit(99);
-	}
-	waitpid(pid, &status, 0);
-	CHECK_INT(status, 0);
+	CHECK_INT(run_named("child_sync", "fdatasync:1:EIO"), 0);
 	log = open_log(SC_LOG_APPEND);
 	check_holds(log, 1, 2);
 	sc_log_close(log);
+	log_done();
+}
+
+static void lose_settings(void *arg, const struct sc_err *why)
+{
+	(void)arg;
+	(void)why;
+	if (rename(in_log("log.json"), in_log("away")) < 0)
+		_exit(2);
+}
+
+/* While it waits for space the log goes: that is told, and not the sync that failed before. */
+TEST(child_waits)
+{
+	const char *path = getenv("SC_TEST_LOG");
+	struct sc_intake_options o = { .out_fd = -1,
+				       .bad_fd = -1,
+				       .stop_fd = -1,
+				       .wait_space = true,
+				       .waiting = lose_settings };
+	struct sc_intake_result result;
+	struct sc_log *log = NULL;
+	int fds[2];
+
+	if (!path)
+		return;
+	snprintf(log_path, sizeof(log_path), "%s", path);
+	if (pipe(fds) < 0 || write(fds[1], "1\n", 2) != 2 || close(fds[1]) < 0)
+		_exit(3);
+	o.in_fd = fds[0];
+	if (sc_log_open(path, SC_LOG_APPEND, &log, &err) < 0)
+		_exit(4);
+	if (sc_intake_run(&log, &o, &result, &err) != SC_E_NOLOG ||
+	    !strstr(err.reason, "no log.json") || result.rows)
+		_exit(1);
+	sc_log_close(log);
+	_exit(0);
+}
+
+TEST(the_log_goes_while_space_is_waited_for)
+{
+	struct sc_log *log;
+
+	log_new(0);
+	log = open_log(SC_LOG_APPEND);
+	sc_log_close(log);
+	CHECK_INT(run_named("child_waits", "fdatasync:1:ENOSPC"), 0);
 	log_done();
 }
