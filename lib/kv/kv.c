@@ -32,13 +32,12 @@ static struct sc_kv *registry;
 
 static const char index_kind[] = "index";
 
-static int code_of(int rc)
-{
-	return rc == ENOMEM ? SC_E_NOMEM : rc == MDB_READERS_FULL ? SC_E_BUSY : SC_E_IO;
-}
-
 int sc_kv_fail(const struct sc_kv *kv, int rc, const char *tried, struct sc_err *err)
 {
+	struct sc_err own; /* the code is the same without an error to fill */
+
+	if (!err)
+		err = &own;
 	switch (rc) {
 	case MDB_READERS_FULL:
 		sc_err_set(err, SC_E_BUSY, tried, "all its reader slots are taken");
@@ -47,8 +46,7 @@ int sc_kv_fail(const struct sc_kv *kv, int rc, const char *tried, struct sc_err 
 	case MDB_TXN_FULL:
 		sc_err_set(err, SC_E_IO, tried,
 			   rc == MDB_MAP_FULL ? "it is full" : "it is too much at once");
-		if (err)
-			err->errnum = ENOSPC;
+		err->errnum = ENOSPC;
 		break;
 	case MDB_CORRUPTED:
 	case MDB_PAGE_NOTFOUND:
@@ -76,7 +74,7 @@ int sc_kv_fail(const struct sc_kv *kv, int rc, const char *tried, struct sc_err 
 	    rc == MDB_VERSION_MISMATCH)
 		sc_err_next(err, kv->kind == index_kind ? "rebuild it with sc-log reindex"
 							: "put a good copy of it back");
-	return err ? err->code : code_of(rc);
+	return err->code;
 }
 
 static unsigned open_flags(const struct sc_kv_options *options)

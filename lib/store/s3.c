@@ -21,17 +21,20 @@
 static int set_up(struct sc_store *store, struct sc_err *err)
 {
 	struct sc_bytes url;
+	char *made = NULL;
 	int rc = sc_aws_load(store->anonymous, &store->aws, err);
 
 	if (rc < 0)
 		return rc;
 	sc_bytes_init(&url, 8192);
 	rc = sc_aws_bucket_url(&store->aws, store->place.bucket, &url, err);
+	if (rc == 0 && sc_bytes_str(&url))
+		made = strdup(url.data);
+	if (rc == 0 && !made)
+		rc = sc_err_nomem(err, "cannot open archive");
 	if (rc == 0) {
 		free(store->bucket_url);
-		store->bucket_url = strdup(sc_bytes_str(&url) ? url.data : "");
-		if (!store->bucket_url)
-			rc = sc_err_nomem(err, "cannot open archive");
+		store->bucket_url = made;
 	}
 	sc_bytes_done(&url);
 	return rc;

@@ -238,6 +238,7 @@ TEST(kv_a_file_cut_short_is_damaged)
 		CHECK_INT(stat(path, &st), 0);
 		CHECK_INT(truncate(path, 2 * st.st_blksize + 100), 0);
 		CHECK_INT(sc_kv_open(path, way ? &read_only : &options, &kv, &err), SC_E_DATA);
+		CHECK_INT(sc_kv_open(path, way ? &read_only : &options, &kv, NULL), SC_E_DATA);
 		CHECK(strstr(err.object, path) != NULL);
 		gone();
 	}
