@@ -16,6 +16,7 @@ struct walk {
 	void *arg;
 	size_t prefix_len; /* of the store's own prefix with its '/', which keys do not show */
 	struct sc_bytes key, etag, token, last;
+	struct sc_bytes asked; /* the token of this page */
 	struct sc_store_item item;
 	bool truncated, url_encoded;
 	int stop; /* what each() said */
@@ -206,6 +207,9 @@ static int read_page_head(struct walk *w, const struct sc_answer *a, struct fold
 	int rc = 0, kind;
 
 	w->truncated = w->url_encoded = false;
+	sc_bytes_clear(&w->asked);
+	if (sc_bytes_put(&w->asked, w->token.data, w->token.len) < 0)
+		return sc_err_nomem(err, TRIED);
 	sc_bytes_clear(&w->token);
 	sc_bytes_clear(&f->names);
 	f->at = 0;
@@ -230,6 +234,10 @@ static int read_page_head(struct walk *w, const struct sc_answer *a, struct fold
 		rc = strange(w, "the answer is no listing", err);
 	if (rc == 0 && w->truncated && !w->token.len)
 		rc = strange(w, "the server says that there is more, and not how to ask for it",
+			     err);
+	if (rc == 0 && w->truncated && w->token.len == w->asked.len &&
+	    !memcmp(w->token.data, w->asked.data, w->token.len))
+		rc = strange(w, "the listing does not end: the server names the same page again",
 			     err);
 	return rc;
 }
@@ -331,6 +339,7 @@ int sc_listing_run(struct sc_store *store, const struct sc_store_listing *what, 
 	sc_bytes_init(&w.etag, KEY_ROOM);
 	sc_bytes_init(&w.last, KEY_ROOM);
 	sc_bytes_init(&w.token, 8192);
+	sc_bytes_init(&w.asked, 8192);
 	sc_bytes_init(&f.names, 4u << 20);
 	do
 		rc = next_page(&w, what, &f, err);
@@ -339,6 +348,7 @@ int sc_listing_run(struct sc_store *store, const struct sc_store_listing *what, 
 	sc_bytes_done(&w.etag);
 	sc_bytes_done(&w.last);
 	sc_bytes_done(&w.token);
+	sc_bytes_done(&w.asked);
 	sc_bytes_done(&f.names);
 	return rc < 0 ? rc : w.stop < 0 ? w.stop : 0;
 }

@@ -342,6 +342,7 @@ struct sweep {
 	int64_t before_us;
 	uint64_t removed;
 	struct sc_bytes key, id, key_marker, id_marker;
+	struct sc_bytes query, asked; /* of this page, and of the one before */
 	int64_t begun_us;
 	bool truncated, url_encoded;
 };
@@ -424,12 +425,20 @@ static int sweep_read(struct sweep *s, const struct sc_answer *a, struct sc_err 
 	return rc;
 }
 
-static int sweep_query(const struct sweep *s, const char *prefix, struct sc_bytes *query)
+/* The same query again would have the same answer, without end. */
+static bool moves_on(const struct sweep *s)
 {
-	struct sc_bytes full;
+	return s->key_marker.len && (s->query.len != s->asked.len ||
+				     memcmp(s->query.data, s->asked.data, s->query.len) != 0);
+}
+
+static int sweep_query(struct sweep *s, const char *prefix)
+{
+	struct sc_bytes full, *query = &s->query;
 	int rc;
 
 	sc_bytes_init(&full, 4096);
+	sc_bytes_clear(query);
 	rc = sc_bytes_putf(&full, "%s%s%s", s->store->place.prefix,
 			   *s->store->place.prefix ? "/" : "", prefix);
 	if (rc == 0)
@@ -456,43 +465,48 @@ static int sweep_query(const struct sweep *s, const char *prefix, struct sc_byte
 	return rc == 0 && sc_bytes_str(query) ? 0 : -1;
 }
 
+static int sweep_page(struct sweep *s, const char *prefix, struct sc_err *err)
+{
+	struct sc_s3_call call = { .method = "GET", .tried = "cannot sweep" };
+	bool first = s->query.len == 0;
+	struct sc_answer a;
+	int rc;
+
+	sc_bytes_clear(&s->asked);
+	if (sc_bytes_put(&s->asked, s->query.data, s->query.len) < 0 || sweep_query(s, prefix) < 0)
+		return sc_err_nomem(err, call.tried);
+	if (!first && !moves_on(s)) {
+		sc_err_set(err, SC_E_PROTOCOL, call.tried, "the list of uploads does not end");
+		return sc_store_on(s->store, "", err);
+	}
+	call.query = s->query.data;
+	rc = sc_s3_call(s->store, &call, &a, err);
+	if (rc == 0)
+		rc = sweep_read(s, &a, err);
+	sc_request_answer_done(&a);
+	return rc;
+}
+
 int sc_multipart_sweep(struct sc_store *store, const char *prefix, int64_t before_us,
 		       uint64_t *ret_removed, struct sc_err *err)
 {
 	struct sweep s = { .store = store, .before_us = before_us, .truncated = true };
-	struct sc_bytes query;
 	int rc = 0;
 
 	sc_bytes_init(&s.key, 4096);
 	sc_bytes_init(&s.id, 3 * ID_MAX + 1);
 	sc_bytes_init(&s.key_marker, 4096);
 	sc_bytes_init(&s.id_marker, ID_MAX);
-	sc_bytes_init(&query, 32768);
-	while (rc == 0 && s.truncated) {
-		struct sc_s3_call call = { .method = "GET", .tried = "cannot sweep" };
-		struct sc_answer a;
-
-		sc_bytes_clear(&query);
-		if (sweep_query(&s, prefix, &query) < 0) {
-			rc = sc_err_nomem(err, call.tried);
-			break;
-		}
-		call.query = query.data;
-		rc = sc_s3_call(store, &call, &a, err);
-		if (rc == 0)
-			rc = sweep_read(&s, &a, err);
-		if (rc == 0 && s.truncated && !s.key_marker.len) {
-			rc = sc_err_set(err, SC_E_PROTOCOL, call.tried,
-					"the list of uploads does not end");
-			sc_store_on(store, "", err);
-		}
-		sc_request_answer_done(&a);
-	}
+	sc_bytes_init(&s.query, 32768);
+	sc_bytes_init(&s.asked, 32768);
+	while (rc == 0 && s.truncated)
+		rc = sweep_page(&s, prefix, err);
 	sc_bytes_done(&s.key);
 	sc_bytes_done(&s.id);
 	sc_bytes_done(&s.key_marker);
 	sc_bytes_done(&s.id_marker);
-	sc_bytes_done(&query);
+	sc_bytes_done(&s.query);
+	sc_bytes_done(&s.asked);
 	if (rc == 0)
 		*ret_removed = s.removed;
 	return rc;
