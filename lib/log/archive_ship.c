@@ -116,7 +116,7 @@ static int cut_piece(struct sc_archive *archive, uint64_t journal, uint64_t pos,
 		return rc;
 	*piece = (struct piece){ .journal = journal, .first = start };
 	sc_walk_init(&walk);
-	sc_walk_start(&walk, fd, pos, end, CHUNK);
+	sc_walk_start(&walk, archive->log, journal, fd, pos, end, CHUNK);
 	while (piece->to < piece->from + PIECE) {
 		uint64_t at = walk.pos;
 

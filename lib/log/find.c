@@ -27,7 +27,7 @@ int sc_find_anchor(struct sc_log *log, uint64_t name, struct sc_place *ret_place
 	if (rc < 0)
 		return rc;
 	sc_walk_init(&walk);
-	sc_walk_start(&walk, fd, 0, SC_BLOCK_HEAD + SC_BLOCK_EXT_MAX, 4096);
+	sc_walk_start(&walk, log, name, fd, 0, SC_BLOCK_HEAD + SC_BLOCK_EXT_MAX, 4096);
 	rc = sc_walk_next(&walk, SC_WALK_CHECK, &block, &data, err);
 	exts = rc == 1 ? sc_span(data + SC_BLOCK_HEAD, block.ext_len) : sc_span(NULL, 0);
 	if (rc == 1 && sc_ext_next(&exts, &ext) && ext.kind == SC_EXT_ANCHOR) {
@@ -347,7 +347,7 @@ static int find_in_journal(struct sc_log *log, const struct sc_place *place, uin
 	if (rc < 0)
 		return rc;
 	sc_walk_init(&walk);
-	sc_walk_start(&walk, fd, place->at, end, CHUNK);
+	sc_walk_start(&walk, log, place->journal, fd, place->at, end, CHUNK);
 	for (;;) {
 		uint64_t at = walk.pos;
 

@@ -130,7 +130,7 @@ static int index_is_behind(struct sc_log *log, const struct sc_state *state, str
 		goto out;
 	}
 	rc = 0;
-	sc_walk_start(&walk, fd, state->end, (uint64_t)st.st_size, 4096);
+	sc_walk_start(&walk, log, state->journal, fd, state->end, (uint64_t)st.st_size, 4096);
 	while (sc_walk_next(&walk, SC_WALK_CHECK, &block, &data, NULL) == 1 &&
 	       sc_hash_same(&block.prev, &prev)) {
 		prev = block.hash;

@@ -222,6 +222,8 @@ int sc_journal_rotate(struct sc_log *log, struct sc_kv_txn *txn, struct sc_state
 
 /* walk.c: the blocks of one journal file in order */
 struct sc_walk {
+	const struct sc_log *log; /* these two for messages */
+	uint64_t journal;
 	int fd;
 	char *buf;
 	size_t cap, len;          /* bytes [at, at+len) of the file are in buf */
@@ -231,7 +233,8 @@ struct sc_walk {
 };
 enum sc_walk_how { SC_WALK_HEADS, SC_WALK_CHECK };
 void sc_walk_init(struct sc_walk *w);
-void sc_walk_start(struct sc_walk *w, int fd, uint64_t pos, uint64_t limit, size_t chunk);
+void sc_walk_start(struct sc_walk *w, const struct sc_log *log, uint64_t journal, int fd, uint64_t pos,
+		   uint64_t limit, size_t chunk);
 void sc_walk_done(struct sc_walk *w);  /* frees the buffer; the descriptor is the caller's */
 /*
  * 1 and a block, whose bytes are at *ret_data unless only heads were asked for; 0 at the limit;

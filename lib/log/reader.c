@@ -85,7 +85,7 @@ static int enter(struct sc_reader *reader, const struct sc_state *state, uint64_
 	reader->fd = fd;
 	reader->journal = journal;
 	reader->folders = reader->log->folders;
-	sc_walk_start(&reader->walk, fd, pos, end, CHUNK);
+	sc_walk_start(&reader->walk, reader->log, journal, fd, pos, end, CHUNK);
 	return 0;
 }
 

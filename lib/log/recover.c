@@ -154,14 +154,14 @@ static int take_block(struct scan *s, uint64_t at, const struct sc_block *block,
 
 /* What stands at POS begins as a block: a sound one of a later commit than the next one? *RET_LEN
  * is how much of it there is to pass over. */
-static int check_one(struct scan *s, struct sc_walk *walk, int fd, uint64_t pos, uint64_t size,
-		     bool *ret_later, size_t *ret_len)
+static int check_one(struct scan *s, struct sc_walk *walk, int fd, uint64_t name, uint64_t pos,
+		     uint64_t size, bool *ret_later, size_t *ret_len)
 {
 	struct sc_block block;
 	const char *data;
 	int rc;
 
-	sc_walk_start(walk, fd, pos, size, SC_BLOCK_HEAD);
+	sc_walk_start(walk, s->log, name, fd, pos, size, SC_BLOCK_HEAD);
 	rc = sc_walk_next(walk, SC_WALK_CHECK, &block, &data, s->err);
 	*ret_len = rc == 1 ? sc_block_size(&block) : 1;
 	*ret_later = rc == 1 && block.commit >= s->r->state.commit + 2;
@@ -177,6 +177,7 @@ static int check_one(struct scan *s, struct sc_walk *walk, int fd, uint64_t pos,
 static int check_behind(struct scan *s, int fd, uint64_t name, uint64_t pos, uint64_t size)
 {
 	const uint64_t begin = pos;
+	char path[PATH_MAX];
 	struct sc_walk walk;
 	char *buf = sc_malloc(CHUNK);
 	bool later = false;
@@ -184,18 +185,19 @@ static int check_behind(struct scan *s, int fd, uint64_t name, uint64_t pos, uin
 
 	if (!buf)
 		return sc_err_nomem(s->err, "cannot rebuild the index");
+	sc_journal_path(s->log, name, path);
 	sc_walk_init(&walk);
 	while (rc == 0 && pos + SC_BLOCK_HEAD <= size) {
 		size_t got = 0, at = 0, len;
 		const char *hit;
 
-		rc = sc_pread_all(fd, buf, CHUNK, (off_t)pos, &got, "journal", s->err);
+		rc = sc_pread_all(fd, buf, CHUNK, (off_t)pos, &got, path, s->err);
 		if (rc < 0 || got < SC_BLOCK_HEAD)
 			break;
 		while (rc == 0 && at < got &&
 		       (hit = memmem(buf + at, got - at, sc_block_magic, SC_BLOCK_MAGIC_LEN))) {
 			at = (size_t)(hit - buf);
-			rc = check_one(s, &walk, fd, pos + at, size, &later, &len);
+			rc = check_one(s, &walk, fd, name, pos + at, size, &later, &len);
 			if (rc == 0 && later && !sc_log_forgives(s->log))
 				rc = sc_walk_damage(s->log, name, begin, s->r->state.next - 1,
 						    s->err);
@@ -224,7 +226,7 @@ static int scan_tail(struct scan *s, int fd)
 	s->pending = *state;
 	s->r->tail = 0;
 	sc_walk_init(&walk);
-	sc_walk_start(&walk, fd, state->end, (uint64_t)st.st_size, CHUNK);
+	sc_walk_start(&walk, s->log, state->journal, fd, state->end, (uint64_t)st.st_size, CHUNK);
 	for (;;) {
 		uint64_t at = walk.pos;
 
@@ -253,7 +255,7 @@ static int read_anchor(struct scan *s, int fd, uint64_t name, struct sc_block *r
 
 	if (fstat(fd, &st) < 0)
 		return sc_err_sys(s->err, SC_E_IO, errno, "cannot examine a journal");
-	sc_walk_start(walk, fd, 0, (uint64_t)st.st_size, 4096);
+	sc_walk_start(walk, s->log, name, fd, 0, (uint64_t)st.st_size, 4096);
 	rc = sc_walk_next(walk, SC_WALK_CHECK, ret_block, &data, s->err);
 	if (rc == SC_E_DATA)
 		return 0;
@@ -292,7 +294,7 @@ static int find_last(struct scan *s, uint64_t name, uint64_t end)
 	if (rc < 0)
 		return rc == SC_E_NOLOG ? 0 : rc;
 	sc_walk_init(&walk);
-	sc_walk_start(&walk, fd, 0, end, CHUNK);
+	sc_walk_start(&walk, s->log, name, fd, 0, end, CHUNK);
 	while ((rc = sc_walk_next(&walk, SC_WALK_HEADS, &block, &data, s->err)) == 1)
 		if (block.rows)
 			s->r->state.last = block.last;

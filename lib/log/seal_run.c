@@ -176,7 +176,7 @@ static int add_journal(struct sc_seal_file *file, const struct journal *j,
 	if (rc < 0)
 		return rc;
 	sc_walk_init(&walk);
-	sc_walk_start(&walk, fd, 0, j->end, CHUNK);
+	sc_walk_start(&walk, file->seal->log, j->name, fd, 0, j->end, CHUNK);
 	while (!file->stopped &&
 	       (rc = sc_walk_next(&walk, SC_WALK_CHECK, &block, &data, err)) == 1) {
 		struct sc_run run = {
@@ -220,7 +220,7 @@ static int take_checkpoint(struct sc_log *log, uint64_t next, struct sc_bytes *o
 	if (rc < 0)
 		return rc;
 	sc_walk_init(&walk);
-	sc_walk_start(&walk, fd, 0, SC_BLOCK_HEAD + SC_BLOCK_EXT_MAX, 4096);
+	sc_walk_start(&walk, log, next, fd, 0, SC_BLOCK_HEAD + SC_BLOCK_EXT_MAX, 4096);
 	rc = sc_walk_next(&walk, SC_WALK_CHECK, &block, &data, err);
 	if (rc == 1) {
 		struct sc_span rest = sc_span(data + SC_BLOCK_HEAD, block.ext_len);

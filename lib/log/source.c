@@ -193,7 +193,7 @@ static int learn_all(struct sc_log *log, struct facts *facts, struct sc_err *err
 	if (rc < 0)
 		return rc;
 	sc_walk_init(&walk);
-	sc_walk_start(&walk, fd, 0, state.end, 256u << 10);
+	sc_walk_start(&walk, log, state.journal, fd, 0, state.end, 256u << 10);
 	while ((rc = sc_walk_next(&walk, SC_WALK_CHECK, &block, &data, err)) == 1) {
 		struct sc_span exts = sc_span(data + SC_BLOCK_HEAD, block.ext_len);
 		struct sc_ext ext;

@@ -161,7 +161,7 @@ static int check_journal(struct verify *v, uint64_t end)
 	if (rc < 0)
 		return rc;
 	sc_walk_init(&walk);
-	sc_walk_start(&walk, fd, 0, end, CHUNK);
+	sc_walk_start(&walk, v->log, v->journal, fd, 0, end, CHUNK);
 	while ((rc = sc_walk_next(&walk, SC_WALK_CHECK, &block, &data, v->err)) == 1) {
 		rc = check_block(v, &block, data);
 		if (rc < 0)

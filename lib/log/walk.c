@@ -14,8 +14,11 @@ void sc_walk_init(struct sc_walk *w)
 	w->fd = -1;
 }
 
-void sc_walk_start(struct sc_walk *w, int fd, uint64_t pos, uint64_t limit, size_t chunk)
+void sc_walk_start(struct sc_walk *w, const struct sc_log *log, uint64_t journal, int fd,
+		   uint64_t pos, uint64_t limit, size_t chunk)
 {
+	w->log = log;
+	w->journal = journal;
 	w->fd = fd;
 	w->pos = pos;
 	w->limit = limit;
@@ -34,6 +37,7 @@ void sc_walk_done(struct sc_walk *w)
 static int ensure(struct sc_walk *w, size_t need, const char **ret_data, struct sc_err *err)
 {
 	size_t want = need > w->chunk ? need : w->chunk, got = 0;
+	char path[PATH_MAX];
 	int rc;
 
 	if (need > w->limit - w->pos)
@@ -56,9 +60,12 @@ static int ensure(struct sc_walk *w, size_t need, const char **ret_data, struct 
 	}
 	w->len = 0;
 	w->at = w->pos;
-	rc = sc_pread_all(w->fd, w->buf, want, (off_t)w->pos, &got, "journal", err);
-	if (rc < 0)
+	rc = sc_pread_all(w->fd, w->buf, want, (off_t)w->pos, &got, "", err);
+	if (rc < 0) {
+		sc_journal_path(w->log, w->journal, path);
+		sc_err_on(err, "journal", path);
 		return rc;
+	}
 	w->len = got;
 	if (got < need)
 		return SC_E_DATA;

@@ -500,3 +500,29 @@ TEST(block_offsets_do_not_wrap)
 		CHECK_INT(sc_block_parse(data, &got), cases[i].fits);
 	}
 }
+
+/* A disk that does not give a journal back: it is named. A folder in its place is read as little. */
+TEST(a_journal_that_cannot_be_read_is_named)
+{
+	struct sc_log *log, *seen;
+	struct sc_log_proof proof;
+	char away[300];
+
+	log_new(4096);
+	log = open_log(SC_LOG_APPEND);
+	CHECK_OK(append_n(log, 1, 300, NULL), &err);
+	CHECK_OK(append_n(log, 301, 300, NULL), &err);
+	sc_log_close(log);
+	seen = open_log(SC_LOG_READ);
+	snprintf(away, sizeof(away), "%s/away", log_dir);
+	CHECK(rename(in_log("journal/00000000000000000001.journal"), away) == 0);
+	CHECK(mkdir(in_log("journal/00000000000000000001.journal"), 0755) == 0);
+	CHECK_INT(sc_log_verify(log_path, 0, 0, &proof, &err), SC_E_IO);
+	CHECK(strstr(err.object, "journal '/") && strstr(err.object, "00001.journal'"));
+	drop_index();
+	CHECK_INT(sc_log_open(log_path, SC_LOG_APPEND, &log, &err), SC_E_IO);
+	CHECK(strstr(err.object, "journal '/") && strstr(err.object, "00001.journal'"));
+	sc_log_close(seen);
+	CHECK(rmdir(in_log("journal/00000000000000000001.journal")) == 0);
+	log_done();
+}
