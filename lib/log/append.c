@@ -88,6 +88,13 @@ static int check_source(struct commit *c, struct sc_err *err)
 	uint64_t old;
 	int rc = sc_kv_get(c->txn, SC_T_SOURCES, c->rows->source, &value, err);
 
+	if (rc == 0 && sc_kv_count(c->txn, SC_T_SOURCES) >= SC_SOURCES_MAX) {
+		sc_err_set(err, SC_E_CONFIG, "cannot append to",
+			   "it knows %d sources, and has no room for another", SC_SOURCES_MAX);
+		sc_log_err(c->log, err);
+		sc_err_next(err, "append as one that it knows, or without a source");
+		return SC_E_CONFIG;
+	}
 	if (rc != 1 || value.len != sizeof(old))
 		return rc < 0 ? rc : 0;
 	memcpy(&old, value.data, sizeof(old));

@@ -29,6 +29,7 @@
 #define SC_JOURNAL_MIN (4u << 10)
 #define SC_JOURNAL_MAX (1u << 30)
 #define SC_SPARSE_BYTES (64u << 10)  /* a look-up entry about every so many bytes of journal */
+#define SC_SOURCES_MAX 32768         /* an anchor has room for them all, whatever their names */
 #define SC_PRODUCERS_MAX 4096        /* remembered; the longest idle ones are forgotten first */
 
 struct sc_log;

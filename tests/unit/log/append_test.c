@@ -5,6 +5,8 @@
  */
 #include "help.h"
 
+#include "log/log_internal.h"
+
 #include "base/clock.h"
 
 static int append_rows(struct sc_log *log, struct sc_log_rows *rows, const uint64_t *offsets,
@@ -323,5 +325,44 @@ TEST(append_times_never_fall)
 	}
 	sc_log_close(log);
 	sc_clock_set(NULL, NULL);
+	log_done();
+}
+
+/* Sources go into every anchor, which has room for so many: one more is refused when it comes, and
+ * not all appends when the next journal begins. */
+TEST(append_many_sources)
+{
+	struct sc_log *log;
+	struct sc_kv_txn *txn = NULL;
+	struct sc_state state;
+	uint32_t len = 1;
+	struct sc_log_rows rows = { .text = SC_SPAN("1"), .lens = &len, .count = 1 };
+	struct sc_log_commit commit;
+	char name[SC_NAME_MAX];
+	struct sc_log_state now;
+	uint64_t at = 5;
+
+	log_new(4096);
+	log = open_log(SC_LOG_APPEND);
+	memset(name, 'x', sizeof(name));
+	CHECK_OK(sc_index_begin(log, &txn, &state, &err), &err);
+	for (unsigned i = 0; i < SC_SOURCES_MAX; i++) {
+		memcpy(name, &i, sizeof(i));
+		CHECK_OK(sc_kv_put(txn, SC_T_SOURCES, sc_span(name, sizeof(name)),
+				   sc_span((const char *)&at, sizeof(at)), &err),
+			 &err);
+	}
+	CHECK_OK(sc_index_end(log, &txn, &state, 0, &err), &err);
+	rows.source = SC_SPAN("one more");
+	rows.source_offset = 6;
+	CHECK_INT(sc_log_append(log, &rows, &commit, &err), SC_E_CONFIG);
+	CHECK(strstr(err.reason, "sources"));
+	rows.source = sc_span(name, sizeof(name));
+	CHECK_OK(sc_log_append(log, &rows, &commit, &err), &err);
+	CHECK_OK(append_n(log, 2, 300, NULL), &err);
+	CHECK_OK(append_n(log, 302, 300, NULL), &err); /* in a new journal */
+	CHECK_OK(sc_log_state(log, &now, &err), &err);
+	CHECK(now.journals > 1);
+	sc_log_close(log);
 	log_done();
 }
