@@ -32,12 +32,13 @@ int sc_bytes_reserve(struct sc_bytes *b, size_t more)
 	size_t want, cap;
 	char *grown;
 
-	if (more <= b->cap - b->len)
-		return 0;
+	/* first: sc_bytes_str may have made room for a NUL behind the maximum */
 	if (b->len > b->max || more > b->max - b->len) {
 		b->full = true;
 		return SC_E_NOMEM;
 	}
+	if (more <= b->cap - b->len)
+		return 0;
 	want = b->len + more;
 	cap = b->cap < 64 ? 64 : b->cap;
 	while (cap < want)

@@ -4,7 +4,7 @@
  * Owns      sc_bytes owns its memory until sc_bytes_done; spans borrow.
  * Units     sizes in bytes.
  * Errors    SC_E_NOMEM when memory is out or the buffer's maximum would be passed (told apart by
- *           sc_bytes_full); the buffer is unchanged then.
+ *           its `full`); the buffer is unchanged then.
  * Safety    one thread a buffer.
  * Source    our own.
  */

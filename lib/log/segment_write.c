@@ -276,10 +276,11 @@ static int add_lines(struct sc_segment_writer *w, const struct sc_run *run, stru
 		struct sc_span msg;
 		uint64_t offset;
 		const char *next = sc_segment_line(at, end, &offset, &msg);
-		size_t len = (size_t)(next - at);
+		size_t len;
 
 		if (!next || offset <= w->info.last)
 			return wrong(w, "a line is not what its run says", err);
+		len = (size_t)(next - at);
 		/* over the frame's size: it ends before this line */
 		if (w->rows && w->lines.len + (size_t)(next - kept) > SC_SEGMENT_FRAME) {
 			rc = take_lines(w, kept, at, err);

@@ -309,8 +309,8 @@ int sc_s3_holds(struct sc_store *store, const char *key, const struct sc_s3_want
 	if (rc < 0)
 		return rc;
 	if (info.size != want->size) {
-		rc = sc_err_set(err, SC_E_DATA, "cannot verify", "it has %llu bytes, not %llu",
-				(unsigned long long)info.size, (unsigned long long)want->size);
+		sc_err_set(err, SC_E_DATA, "cannot verify", "it has %llu bytes, not %llu",
+			   (unsigned long long)info.size, (unsigned long long)want->size);
 		return sc_store_on(store, key, err);
 	}
 	if (strcmp(checksum, strchr(headers.sha256, ' ') + 1) != 0 && !etag_proves(info.etag, want))

@@ -19,6 +19,9 @@ TEST(buffer_stops_at_its_maximum)
 	CHECK_INT(sc_bytes_putf(&b, "%s", "abcdefgh"), 0);
 	CHECK_MEM(b.data, b.len, "89abcdefgh");
 	CHECK_STR(sc_bytes_str(&b), "89abcdefgh");
+	/* the room for the NUL is none for a byte */
+	CHECK_INT(sc_bytes_putc(&b, 'x'), SC_E_NOMEM);
+	CHECK_MEM(b.data, b.len, "89abcdefgh");
 	sc_bytes_done(&b);
 }
 
