@@ -42,6 +42,12 @@ int sc_kv_fail(const struct sc_kv *kv, int rc, const char *tried, struct sc_err 
 	case MDB_READERS_FULL:
 		sc_err_set(err, SC_E_BUSY, tried, "all its reader slots are taken");
 		break;
+	case EAGAIN: /* LMDB tells processes apart by their numbers */
+		sc_err_set(err, SC_E_BUSY, tried,
+			   "a process of another container has it open that has the number %ld, "
+			   "too",
+			   (long)getpid());
+		break;
 	case MDB_MAP_FULL:
 	case MDB_TXN_FULL:
 		sc_err_set(err, SC_E_IO, tried,
@@ -74,6 +80,9 @@ int sc_kv_fail(const struct sc_kv *kv, int rc, const char *tried, struct sc_err 
 	    rc == MDB_VERSION_MISMATCH)
 		sc_err_next(err, kv->kind == index_kind ? "rebuild it with sc-log reindex"
 							: "put a good copy of it back");
+	if (rc == EAGAIN)
+		sc_err_next(err, "let the containers share their processes' numbers (docker run "
+				 "--pid container:NAME)");
 	return err->code;
 }
 

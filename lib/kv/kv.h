@@ -4,11 +4,12 @@
  * Owns      an environment until sc_kv_close; values handed out are borrowed until their
  *           transaction ends.
  * Units     sizes in bytes.
- * Errors    SC_E_IO, SC_E_BUSY (readers full), SC_E_DATA (damaged, or no data file), SC_E_NOAUTH,
- *           SC_E_NOMEM, SC_E_INTERNAL; the path named. A full map is SC_E_IO with errnum ENOSPC,
- *           and so is a full disk where commits are synced: then the transaction can only be
- *           aborted, nothing of it stays, and a later one may fit. After any other error of a
- *           synced commit nothing is known of the disk. 1 = found, 0 = not found where said.
+ * Errors    SC_E_IO, SC_E_BUSY (readers full; a process of another container has our number),
+ *           SC_E_DATA (damaged, or no data file), SC_E_NOAUTH, SC_E_NOMEM, SC_E_INTERNAL; the path
+ *           named. A full map is SC_E_IO with errnum ENOSPC, and so is a full disk where commits
+ *           are synced: then the transaction can only be aborted, nothing of it stays, and a later
+ *           one may fit. After any other error of a synced commit nothing is known of the disk. 1 =
+ *           found, 0 = not found where said.
  * Safety    an environment may be shared by threads; a transaction stays in its thread (read
  *           transactions may move: NOTLS). The same file opened twice in a process gives the same
  *           environment, counted (LMDB forbids two), with the options of the first. A handle does

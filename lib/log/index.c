@@ -216,8 +216,9 @@ static int try_open(struct sc_log *log, struct sc_err *err)
 	rc = sc_kv_open(path, &kv_options, &log->kv, &why);
 	if (rc < 0 && err)
 		*err = why;
-	if (log->mode == SC_LOG_READ && (rc == SC_E_NOAUTH || (rc < 0 && no_space(&why))))
-		return 1;
+	if (log->mode == SC_LOG_READ &&
+	    (rc == SC_E_NOAUTH || rc == SC_E_BUSY || (rc < 0 && no_space(&why))))
+		return 1; /* as above */
 	if (rc == SC_E_DATA)
 		return 0;
 	if (rc < 0)

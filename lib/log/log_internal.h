@@ -133,7 +133,7 @@ struct sc_log {
 	struct stat settings_stat;
 	struct sc_schema *schema; /* what the caller knows; settings may be ahead of it */
 	struct sc_schema_mark mark; /* of it, without the text */
-	struct sc_kv *kv;         /* NULL: this user cannot write the index; look-ups use the files */
+	struct sc_kv *kv;         /* NULL: this process can have no place in it; look-ups use the files */
 	int state_fd;             /* index.state; -1: no index of this boot, and we may not make one */
 	bool state_writable;
 	bool locked;              /* between sc_index_begin and its end: the index stays the one that is open */

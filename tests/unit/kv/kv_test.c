@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -422,5 +423,73 @@ TEST(kv_a_disk_that_becomes_full_is_enospc)
 		sc_kv_abort(&txn);
 	}
 	sc_kv_close(kv);
+	gone();
+}
+
+/* WORK as the first process of a container: how it ends is how it went; 77: there are none here. */
+static pid_t in_container(int (*work)(const int *pipes), const int *pipes)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid != 0)
+		return pid;
+	if (unshare(CLONE_NEWPID) < 0)
+		_exit(77);
+	pid = fork();
+	if (pid == 0)
+		_exit(work(pipes));
+	_exit(waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 3);
+}
+
+/* Has it open until it is told to go. */
+static int holds(const int *pipes)
+{
+	struct sc_kv *kv = NULL;
+	char c = 1;
+
+	if (sc_kv_open(path, &options, &kv, NULL) < 0 || write(pipes[1], &c, 1) != 1 ||
+	    read(pipes[2], &c, 1) != 1)
+		return 1;
+	sc_kv_close(kv);
+	return 0;
+}
+
+static int opens_not(const int *pipes)
+{
+	struct sc_err err = { 0 };
+	struct sc_kv *kv = NULL;
+
+	(void)pipes;
+	return getpid() == 1 && sc_kv_open(path, &options, &kv, &err) == SC_E_BUSY &&
+			       strstr(err.reason, "number 1, too") && strstr(err.next, "--pid")
+		       ? 0
+		       : 2;
+}
+
+/* LMDB knows a process by its number, and of two containers' processes it can be the same. */
+TEST(kv_a_process_of_our_number_in_another_container)
+{
+	int pipes[4], first_status = 0, status = 0;
+	pid_t first;
+	char c = 1;
+
+	if (getuid() != 0)
+		return; /* cannot make containers */
+	fresh();
+	CHECK(pipe(pipes) == 0 && pipe(pipes + 2) == 0);
+	first = in_container(holds, pipes);
+	close(pipes[1]);
+	if (read(pipes[0], &c, 1) == 1) {
+		CHECK(waitpid(in_container(opens_not, pipes), &status, 0) > 0);
+		CHECK(write(pipes[3], &c, 1) == 1);
+	}
+	CHECK(waitpid(first, &first_status, 0) == first);
+	CHECK_INT(status, 0);
+	CHECK(WIFEXITED(first_status) &&
+	      (WEXITSTATUS(first_status) == 0 || WEXITSTATUS(first_status) == 77));
+	for (int i = 0; i < 4; i++)
+		if (i != 1)
+			close(pipes[i]);
 	gone();
 }
