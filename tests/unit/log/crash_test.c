@@ -63,6 +63,20 @@ static void drain(int fd, uint64_t *last)
 		*last = value;
 }
 
+/* WORD and the number behind it. (sscanf would look for the end of all text at each row.) */
+static uint64_t number_behind(const char **at, const char *end, const char *word)
+{
+	size_t len = strlen(word);
+	uint64_t n = 0;
+
+	CHECK((size_t)(end - *at) > len && memcmp(*at, word, len) == 0);
+	*at += len;
+	CHECK(**at >= '0' && **at <= '9');
+	for (; *at < end && **at >= '0' && **at <= '9'; ++*at)
+		n = n * 10 + (uint64_t)(**at - '0');
+	return n;
+}
+
 /*
  * All rows: offsets without gaps, each writer's numbers without gaps, all that was acknowledged
  * there.
@@ -80,13 +94,13 @@ static void check_rows(struct sc_log *log)
 		const char *at = run.lines.data, *end = at + run.lines.len;
 
 		while (at < end) {
-			unsigned long long offset, i;
-			int w, g;
+			uint64_t w, g, i;
 
-			CHECK(sscanf(at, "[%llu,{\"w\":%d,\"g\":%d,\"i\":%llu,", &offset, &w, &g,
-				     &i) == 4);
-			CHECK_INT(offset, next++);
-			CHECK(w >= 0 && w < WRITERS && g >= 0 && g < GENERATIONS);
+			CHECK_INT(number_behind(&at, end, "["), next++);
+			w = number_behind(&at, end, ",{\"w\":");
+			g = number_behind(&at, end, ",\"g\":");
+			i = number_behind(&at, end, ",\"i\":");
+			CHECK(*at == ',' && w < WRITERS && g < GENERATIONS);
 			CHECK_INT(i, seen[w][g] + 1);
 			seen[w][g] = i;
 			at = (const char *)memchr(at, '\n', (size_t)(end - at)) + 1;

@@ -87,9 +87,11 @@ static inline uint64_t check_forms(struct sc_log *log)
 	CHECK_OK(sc_tier_all(log, &items, &count, &err), &err);
 	while (at < all.len) {
 		const char *line = all.data + at, *lf = memchr(line, '\n', all.len - at);
-		uint64_t offset = strtoull(line + 1, NULL, 10);
+		const char *comma = memchr(line, ',', (size_t)(lf - line));
+		uint64_t offset = 0;
 		char is = form_of(sc_span(line, (size_t)(lf - line)));
 
+		CHECK(comma && sc_u64_parse(sc_span(line + 1, (size_t)(comma - line - 1)), &offset));
 		CHECK_INT(is, form_of(sc_settings_schema_at(&log->settings, offset).text));
 		while (j < names.count && names.items[j] <= offset)
 			journal = names.items[j++], form = is;
