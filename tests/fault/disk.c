@@ -427,7 +427,7 @@ static void content_start(const struct file *f)
 	}
 	if (f->size)
 		memcpy(content.data, f->data, f->size);
-	memset(content.data + f->size, 0, content.cap - f->size);
+	memset(content.data + f->size, 0, need + SECTOR - f->size);
 	memset(content.stage, 0, (need / SECTOR + 1) * sizeof(*content.stage));
 	content.size = f->size;
 }

@@ -17,6 +17,15 @@
 #include "log/log.h"
 #include "log/reader.h"
 
+#if SC_SANITIZED
+/* Many of these tests fork by the thousand: what is kept of freed memory is copied each time. */
+const char *__asan_default_options(void);
+__attribute__((no_sanitize("address"), used)) const char *__asan_default_options(void)
+{
+	return "quarantine_size_mb=16";
+}
+#endif
+
 static char log_dir[200], log_path[220];
 static struct sc_err err;
 
