@@ -133,30 +133,25 @@ static const struct sc_opt options[] = {
 	{ .name = NULL },
 };
 
-static int clash(struct sc_err *err, const char *tried, const char *reason, const char *next)
-{
-	sc_err_set(err, SC_E_USAGE, tried, "%s", reason);
-	return sc_err_next(err, "%s", next);
-}
-
 static int check(const struct opts *o, struct sc_err *err)
 {
 	if (o->pairs + o->bare + o->numbered > 1)
-		return clash(err, "cannot publish",
-			     "--pairs, --bare and --numbered exclude each other",
-			     "say which one the lines are");
+		return sc_opt_clash(err, "cannot publish",
+				    "--pairs, --bare and --numbered exclude each other",
+				    "say which one the lines are");
 	if (o->producer && (!*o->producer || strlen(o->producer) > SC_PRODUCER_ID_MAX))
-		return clash(err, "cannot use --producer", "its name has no or more than 255 bytes",
-			     "give it a short name");
+		return sc_opt_clash(err, "cannot use --producer",
+				    "its name has no or more than 255 bytes",
+				    "give it a short name");
 	if (o->producer && o->again)
-		return clash(err, "cannot use --at-least-once",
-			     "with --producer every row is stored once", "leave it out");
+		return sc_opt_clash(err, "cannot use --at-least-once",
+				    "with --producer every row is stored once", "leave it out");
 	if (!o->producer && (o->ask || o->has_epoch))
-		return clash(err, o->ask ? "cannot use --last" : "cannot use --epoch",
-			     "it is about a producer", "name one with --producer");
+		return sc_opt_clash(err, o->ask ? "cannot use --last" : "cannot use --epoch",
+				    "it is about a producer", "name one with --producer");
 	if (!o->producer && !o->seq && o->numbered)
-		return clash(err, "cannot use --numbered", "it is about a producer",
-			     "name one with --producer");
+		return sc_opt_clash(err, "cannot use --numbered", "it is about a producer",
+				    "name one with --producer");
 	return 0;
 }
 
@@ -216,32 +211,33 @@ static const char *durable_option(const struct opts *o)
 static int check_ds(const struct opts *o, struct sc_err *err)
 {
 	if (o->state && !o->producer)
-		return clash(err, "cannot use --state", "it is about a producer",
-			     "name one with --producer");
+		return sc_opt_clash(err, "cannot use --state", "it is about a producer",
+				    "name one with --producer");
 	if (o->state && o->bare)
-		return clash(err, "cannot use --state",
-			     "with --bare rows have no numbers to know them by again",
-			     "use --pairs or --numbered");
+		return sc_opt_clash(err, "cannot use --state",
+				    "with --bare rows have no numbers to know them by again",
+				    "use --pairs or --numbered");
 	if (o->ask && !o->state)
-		return clash(err, "cannot use --last", "a Durable Streams server does not tell it",
-			     "name the --state file");
+		return sc_opt_clash(err, "cannot use --last",
+				    "a Durable Streams server does not tell it",
+				    "name the --state file");
 	if (o->producer && !clean(o->producer))
-		return clash(err, "cannot use --producer", "its name holds a control character",
-			     "give it a plain name");
+		return sc_opt_clash(err, "cannot use --producer",
+				    "its name holds a control character", "give it a plain name");
 	if (o->seq && o->bare)
-		return clash(err, "cannot use --stream-seq",
-			     "with --bare rows have no numbers to send",
-			     "use --pairs or --numbered");
+		return sc_opt_clash(err, "cannot use --stream-seq",
+				    "with --bare rows have no numbers to send",
+				    "use --pairs or --numbered");
 	if (o->seq && o->again)
-		return clash(err, "cannot use --at-least-once",
-			     "with --stream-seq no row is stored twice", "leave it out");
+		return sc_opt_clash(err, "cannot use --at-least-once",
+				    "with --stream-seq no row is stored twice", "leave it out");
 	if (o->seq == SC_DSPUB_SEQ_SKIP && o->producer)
-		return clash(err, "cannot use --stream-seq skip",
-			     "with --producer the server counts its requests",
-			     "use one of them, or --stream-seq end");
+		return sc_opt_clash(err, "cannot use --stream-seq skip",
+				    "with --producer the server counts its requests",
+				    "use one of them, or --stream-seq end");
 	if (o->create && (!*o->create || !clean(o->create)))
-		return clash(err, "cannot use --create", "that is no content type",
-			     "give one such as application/json");
+		return sc_opt_clash(err, "cannot use --create", "that is no content type",
+				    "give one such as application/json");
 	return 0;
 }
 

@@ -9,7 +9,7 @@ _sc_capture() {
 	elif [[ $prev == '=' ]]; then
 		prev=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
-		options='-s --send --send-file -m --map -r --raw --stamp --binary --events -n --count --for --until-idle -H --header --header-file -T --token-file --user-file --origin --subprotocol --user-agent --ca --cert --key --server-name -k --insecure --proxy -z --compress --connect-timeout --upgrade-timeout --ping --pong-timeout -i --idle --max-message --read-ahead --retry --retry-for --retry-wait --retry-refused -v --verbose -q --quiet --json --options-file -h --help --version'
+		options='-s --send --send-file -m --map -r --raw --stamp --binary --events -n --count --for --until-idle -H --header --header-file -T --token-file --user-file --origin --subprotocol --user-agent --ca --cert --key --server-name -k --insecure --proxy --connect-timeout -z --compress --upgrade-timeout --ping --pong-timeout -i --idle --max-message --read-ahead --retry --retry-for --retry-wait --retry-refused -v --verbose -q --quiet --json --options-file -h --help --version'
 		paths=0
 		case $prev in
 		-s | --send) kind=none ;;

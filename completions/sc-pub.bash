@@ -9,7 +9,7 @@ _sc_pub() {
 	elif [[ $prev == '=' ]]; then
 		prev=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
-		options='--pairs --bare --numbered --wrap -P --producer --epoch --last --at-least-once --window --batch --events -q --quiet --create --close --state --stream-seq --protocol -H --header --header-file -T --token-file --user-file --origin --subprotocol --user-agent --ca --cert --key --server-name -k --insecure --proxy -z --compress --connect-timeout --upgrade-timeout --ping --pong-timeout -i --idle --max-message --read-ahead --retry --retry-for --retry-wait --retry-refused -v --verbose --json --options-file -h --help --version'
+		options='--pairs --bare --numbered --wrap -P --producer --epoch --last --at-least-once --window --batch --events -q --quiet --create --close --state --stream-seq --protocol -H --header --header-file -T --token-file --user-file --origin --subprotocol --user-agent --ca --cert --key --server-name -k --insecure --proxy --connect-timeout -z --compress --upgrade-timeout --ping --pong-timeout -i --idle --max-message --read-ahead --retry --retry-for --retry-wait --retry-refused -v --verbose --json --options-file -h --help --version'
 		paths=0
 		case $prev in
 		-P | --producer) kind=none ;;

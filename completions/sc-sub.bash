@@ -9,7 +9,7 @@ _sc_sub() {
 	elif [[ $prev == '=' ]]; then
 		prev=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
-		options='-o --offset -a --after --at -c --cursor -C --catch-up -A --archive --catch-up-rounds --archive-ca -F --filter -p --payload --contiguous --events -e --exec --exec-rows --ack-fd -n --count --to --until-end --until-idle --protocol --live -H --header --header-file -T --token-file --user-file --origin --subprotocol --user-agent --ca --cert --key --server-name -k --insecure --proxy -z --compress --connect-timeout --upgrade-timeout --ping --pong-timeout -i --idle --max-message --read-ahead --retry --retry-for --retry-wait --retry-refused -v --verbose -q --quiet --json --options-file -h --help --version'
+		options='-o --offset -a --after --at -c --cursor -C --catch-up -A --archive --catch-up-rounds --archive-ca -F --filter -p --payload --contiguous --events -e --exec --exec-rows --ack-fd -n --count --to --until-end --until-idle --protocol --live -H --header --header-file -T --token-file --user-file --origin --subprotocol --user-agent --ca --cert --key --server-name -k --insecure --proxy --connect-timeout -z --compress --upgrade-timeout --ping --pong-timeout -i --idle --max-message --read-ahead --retry --retry-for --retry-wait --retry-refused -v --verbose -q --quiet --json --options-file -h --help --version'
 		paths=0
 		case $prev in
 		-o | --offset) kind=words words='earliest' ;;

@@ -545,13 +545,7 @@ static int open_link(struct hub *h, size_t window, struct sc_err *err)
 	options.connection.url = url && *url ? url : "ws://127.0.0.1:1234";
 	options.connection.compress = false; /* small messages, one at a time */
 	options.connection.token_file = o->token_file;
-	options.connection.ca = o->ca;
-	options.connection.cert = o->cert;
-	options.connection.key = o->key;
-	options.connection.server_name = o->server_name;
-	options.connection.insecure = o->insecure;
-	options.connection.proxy = o->proxy;
-	options.connection.connect_ms = o->connect_ms;
+	sc_net_way_fill(&o->way, &options.connection);
 	options.connection.message_max = RECEIVE_MAX;
 	options.connection.send_max = o->message_max + (4u << 20);
 	return sc_node_link_new(h->loop, &options, &hooks, h, &h->link, err);
@@ -629,20 +623,6 @@ void hub_close(struct hub *h)
 	memset(h, 0, sizeof(*h));
 }
 
-/* A signal that came after the loop. */
-static int signal_pending(void)
-{
-	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
-	sigset_t pending;
-
-	if (sigpending(&pending) < 0)
-		return 0;
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-		if (sigismember(&pending, ends[i]) == 1)
-			return ends[i];
-	return 0;
-}
-
 int hub_run(struct hub *h, struct sc_err *err)
 {
 	struct sc_err last;
@@ -653,7 +633,7 @@ int hub_run(struct hub *h, struct sc_err *err)
 	/* what was printed and is not out yet, as long as its reader takes */
 	while (rc == 0 && h->output && !sc_output_empty(h->output) && !h->signo) {
 		rc = sc_output_drain(h->output, LAST_MS, &last);
-		h->signo = signal_pending();
+		h->signo = sc_loop_signal_pending(); /* one that came after the loop */
 	}
 	if (rc < 0 && last.errnum != EPIPE)
 		note(h, &last);

@@ -28,46 +28,7 @@ static const char *const reply_acks[] = { "auto", "exec", NULL };
 		  OPT(token_file), \
 		  .help = "send the bearer token in FILE, read again for each connection; else " \
 			  "that in SC_TOKEN" }, \
-		{ .name = "ca", \
-		  .kind = SC_OPT_FILE, \
-		  .arg = "FILE", \
-		  OPT(ca), \
-		  .help = "trust only the certificate authorities in this PEM file" }, \
-		{ .name = "cert", \
-		  .kind = SC_OPT_FILE, \
-		  .arg = "FILE", \
-		  OPT(cert), \
-		  .help = "show the certificate in this PEM file, with its chain" }, \
-		{ .name = "key", \
-		  .kind = SC_OPT_FILE, \
-		  .arg = "FILE", \
-		  OPT(key), \
-		  .help = "the key of --cert, when it is in a PEM file of its own" }, \
-		{ .name = "server-name", \
-		  .kind = SC_OPT_TEXT, \
-		  .arg = "NAME", \
-		  OPT(server_name), \
-		  .help = "the name that the broker's certificate must have, instead of the " \
-			  "URL's host" }, \
-		{ .name = "insecure", \
-		  .letter = 'k', \
-		  .kind = SC_OPT_FLAG, \
-		  OPT(insecure), \
-		  .help = "take any certificate; a warning tells" }, \
-		{ .name = "proxy", \
-		  .kind = SC_OPT_TEXT, \
-		  .arg = "URL", \
-		  OPT(proxy), \
-		  .help = "connect through this http://, https:// or socks5:// proxy instead of " \
-			  "the environment's; empty for " \
-			  "none" }, \
-		{ .name = "connect-timeout", \
-		  .kind = SC_OPT_DURATION, \
-		  .arg = "DUR", \
-		  OPT(connect_ms), \
-		  .standard = "10s", \
-		  .special = "none", \
-		  .help = "limit for a look-up, connect, proxy and TLS together" }, \
+		SC_NET_WAY_OPTIONS(struct node_opts, way), \
 		{ .name = "order", \
 		  .kind = SC_OPT_CHOICE, \
 		  .arg = "ORDER", \

@@ -16,6 +16,7 @@
 #include "msg/line.h"
 #include "msg/node_link.h"
 #include "net/child.h"
+#include "net/opts.h"
 
 #define LINE_FACTOR 6 /* of JSON to msgpack: "\u0000" is a byte */
 
@@ -24,10 +25,11 @@ enum ack_mode { ACK_AUTO, ACK_EXEC, ACK_MANUAL, ACK_NONE };
 
 struct node_opts {
 	struct sc_common common;
-	const char *url, *endpoint, *token_file, *ca, *cert, *key, *server_name, *proxy;
-	bool insecure, retry;
+	const char *url, *endpoint, *token_file;
+	struct sc_net_way way;
+	bool retry;
 	int order;
-	int64_t connect_ms, timeout_ms;
+	int64_t timeout_ms;
 	uint64_t message_max;
 	/* what is sent */
 	int64_t window;

@@ -400,6 +400,12 @@ int sc_opt_defaults(const struct sc_opt *table, void *into, struct sc_err *err)
 	return 0;
 }
 
+int sc_opt_clash(struct sc_err *err, const char *tried, const char *reason, const char *next)
+{
+	sc_err_set(err, SC_E_USAGE, tried, "%s", reason);
+	return sc_err_next(err, "%s", next);
+}
+
 void sc_opt_done(const struct sc_opt *table, void *into)
 {
 	for (const struct sc_opt *o = table; o->name; o++)

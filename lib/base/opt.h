@@ -86,6 +86,9 @@ int sc_opt_words(const struct sc_opt *table, const struct sc_opt *foreign, const
 		 size_t count, char *const *words, void *into, struct sc_err *err);
 void sc_opt_done(const struct sc_opt *table, void *into); /* frees lists */
 
+/* Options that are right by themselves, and not together: SC_E_USAGE. */
+int sc_opt_clash(struct sc_err *err, const char *tried, const char *reason, const char *next);
+
 /* What a value of this option looks like, in words: "a number from 1 to 100". */
 void sc_opt_takes(const struct sc_opt *o, char *ret_text, size_t size);
 /* Its limits ("from 1 to 100", "from 4K up"), empty if there are none. */

@@ -47,8 +47,7 @@ static int not_for_it(const char *option, const char *next, struct sc_err *err)
 	char tried[80];
 
 	snprintf(tried, sizeof(tried), "cannot use %s", option);
-	sc_err_set(err, SC_E_USAGE, tried, "it is for Durable Streams servers");
-	return sc_err_next(err, "%s", next);
+	return sc_opt_clash(err, tried, "it is for Durable Streams servers", next);
 }
 
 int sc_protocol_choose(const char *url, enum sc_protocol said, const char *option,

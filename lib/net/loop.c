@@ -431,6 +431,19 @@ int sc_loop_signal(struct sc_loop *loop, int signo, void (*got)(void *arg, int s
 	return 0;
 }
 
+int sc_loop_signal_pending(void)
+{
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
+	sigset_t pending;
+
+	if (sigpending(&pending) < 0)
+		return 0;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (sigismember(&pending, ends[i]) == 1)
+			return ends[i];
+	return 0;
+}
+
 /* Wakes. */
 
 static void wake_ready(void *arg, int events)

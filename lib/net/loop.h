@@ -48,6 +48,9 @@ void sc_timer_free(struct sc_timer *timer);
 int sc_loop_signal(struct sc_loop *loop, int signo, void (*got)(void *arg, int signo), void *arg,
 		struct sc_err *err);
 
+/* A signal that ends a program (INT, TERM, HUP), that came and was not told yet; 0: none. */
+int sc_loop_signal_pending(void);
+
 int sc_wake_new(struct sc_loop *loop, void (*woken)(void *arg), void *arg, struct sc_wake **ret_wake,
 		struct sc_err *err);
 void sc_wake_up(struct sc_wake *wake); /* any thread; many calls may give one callback */

@@ -1,6 +1,17 @@
 /* net/opts.c: see net/opts.h. */
 #include "net/opts.h"
 
+void sc_net_way_fill(const struct sc_net_way *way, struct sc_client_options *options)
+{
+	options->ca = way->ca;
+	options->cert = way->cert;
+	options->key = way->key;
+	options->server_name = way->server_name;
+	options->insecure = way->insecure;
+	options->proxy = way->proxy;
+	options->connect_ms = way->connect_ms;
+}
+
 void sc_net_opts_fill(const struct sc_net_opts *opts, struct sc_client_options *ret_options)
 {
 	struct sc_client_options o = SC_CLIENT_OPTIONS_STANDARD;
@@ -14,14 +25,8 @@ void sc_net_opts_fill(const struct sc_net_opts *opts, struct sc_client_options *
 	o.user_agent = opts->user_agent;
 	o.token_file = opts->token_file;
 	o.user_file = opts->user_file;
-	o.ca = opts->ca;
-	o.cert = opts->cert;
-	o.key = opts->key;
-	o.server_name = opts->server_name;
-	o.insecure = opts->insecure;
-	o.proxy = opts->proxy;
+	sc_net_way_fill(&opts->way, &o);
 	o.compress = opts->compress;
-	o.connect_ms = opts->connect_ms;
 	o.upgrade_ms = opts->upgrade_ms;
 	o.ping_ms = opts->ping_ms;
 	o.pong_ms = opts->pong_ms;

@@ -15,17 +15,43 @@
 #include "base/opt.h"
 #include "net/client.h"
 
+/* The way to a server: TLS, and a proxy. */
+struct sc_net_way {
+	const char *ca, *cert, *key, *server_name, *proxy;
+	bool insecure;
+	int64_t connect_ms;
+};
+
 struct sc_net_opts {
 	struct sc_opt_list headers, header_files;
 	const char *origin, *subprotocol, *user_agent, *token_file, *user_file;
-	const char *ca, *cert, *key, *server_name, *proxy;
-	bool insecure, compress, retry_refused;
-	int64_t connect_ms, upgrade_ms, ping_ms, pong_ms, idle_ms;
+	struct sc_net_way way;
+	bool compress, retry_refused;
+	int64_t upgrade_ms, ping_ms, pong_ms, idle_ms;
 	uint64_t message_max, ahead_max;
 	int64_t tries, retry_for_ms, retry_wait_ms;
 };
 
-/* For an options table; IN is the struct, AT its member of type struct sc_net_opts. */
+/* For an options table; IN is the struct, AT its member of type struct sc_net_way. */
+#define SC_NET_WAY_OPTIONS(IN, AT) \
+	{ .name = "ca", .kind = SC_OPT_FILE, .arg = "FILE", .into = offsetof(IN, AT.ca), \
+	  .help = "trust only the certificate authorities in this PEM file" }, \
+	{ .name = "cert", .kind = SC_OPT_FILE, .arg = "FILE", .into = offsetof(IN, AT.cert), \
+	  .help = "show the certificate in this PEM file, with its chain" }, \
+	{ .name = "key", .kind = SC_OPT_FILE, .arg = "FILE", .into = offsetof(IN, AT.key), \
+	  .help = "the key of --cert, when it is in a PEM file of its own" }, \
+	{ .name = "server-name", .kind = SC_OPT_TEXT, .arg = "NAME", .into = offsetof(IN, AT.server_name), \
+	  .help = "the name that the server's certificate must have, instead of the URL's host" }, \
+	{ .name = "insecure", .letter = 'k', .kind = SC_OPT_FLAG, .into = offsetof(IN, AT.insecure), \
+	  .help = "take any certificate; a warning tells" }, \
+	{ .name = "proxy", .kind = SC_OPT_TEXT, .arg = "URL", .into = offsetof(IN, AT.proxy), \
+	  .help = "connect through this http://, https:// or socks5:// proxy instead of the environment's; empty for " \
+		  "none" }, \
+	{ .name = "connect-timeout", .kind = SC_OPT_DURATION, .arg = "DUR", .into = offsetof(IN, AT.connect_ms), \
+	  .standard = "10s", .special = "none", \
+	  .help = "limit for a look-up, connect, proxy and TLS together" }
+
+/* The same; AT is of type struct sc_net_opts. */
 #define SC_NET_OPTIONS(IN, AT) \
 	{ .name = "header", .letter = 'H', .kind = SC_OPT_LIST, .arg = "NAME: VALUE", \
 	  .into = offsetof(IN, AT.headers), .help = "send this header with the request; may be given again" }, \
@@ -41,24 +67,9 @@ struct sc_net_opts {
 	  .help = "offer this WebSocket subprotocol; several with commas" }, \
 	{ .name = "user-agent", .kind = SC_OPT_TEXT, .arg = "TEXT", .into = offsetof(IN, AT.user_agent), \
 	  .help = "send this User-Agent header" }, \
-	{ .name = "ca", .kind = SC_OPT_FILE, .arg = "FILE", .into = offsetof(IN, AT.ca), \
-	  .help = "trust only the certificate authorities in this PEM file" }, \
-	{ .name = "cert", .kind = SC_OPT_FILE, .arg = "FILE", .into = offsetof(IN, AT.cert), \
-	  .help = "show the certificate in this PEM file, with its chain" }, \
-	{ .name = "key", .kind = SC_OPT_FILE, .arg = "FILE", .into = offsetof(IN, AT.key), \
-	  .help = "the key of --cert, when it is in a PEM file of its own" }, \
-	{ .name = "server-name", .kind = SC_OPT_TEXT, .arg = "NAME", .into = offsetof(IN, AT.server_name), \
-	  .help = "the name that the server's certificate must have, instead of the URL's host" }, \
-	{ .name = "insecure", .letter = 'k', .kind = SC_OPT_FLAG, .into = offsetof(IN, AT.insecure), \
-	  .help = "take any certificate; a warning tells" }, \
-	{ .name = "proxy", .kind = SC_OPT_TEXT, .arg = "URL", .into = offsetof(IN, AT.proxy), \
-	  .help = "connect through this http://, https:// or socks5:// proxy instead of the environment's; empty for " \
-		  "none" }, \
+	SC_NET_WAY_OPTIONS(IN, AT.way), \
 	{ .name = "compress", .letter = 'z', .kind = SC_OPT_FLAG, .into = offsetof(IN, AT.compress), .standard = "true", \
 	  .help = "offer the server to compress what it sends" }, \
-	{ .name = "connect-timeout", .kind = SC_OPT_DURATION, .arg = "DUR", .into = offsetof(IN, AT.connect_ms), \
-	  .standard = "10s", .special = "none", \
-	  .help = "limit for a look-up, connect, proxy and TLS together" }, \
 	{ .name = "upgrade-timeout", .kind = SC_OPT_DURATION, .arg = "DUR", .into = offsetof(IN, AT.upgrade_ms), \
 	  .standard = "10s", .special = "none", .help = "limit for the server's answer to the upgrade" }, \
 	{ .name = "ping", .kind = SC_OPT_DURATION, .arg = "DUR", .into = offsetof(IN, AT.ping_ms), \
@@ -82,6 +93,7 @@ struct sc_net_opts {
 	{ .name = "retry-refused", .kind = SC_OPT_FLAG, .into = offsetof(IN, AT.retry_refused), \
 	  .help = "try again also after the server refused (401, 403, 404 and such)" }
 
+void sc_net_way_fill(const struct sc_net_way *way, struct sc_client_options *options);
 /* Everything but the URL. The result borrows from OPTS. */
 void sc_net_opts_fill(const struct sc_net_opts *opts, struct sc_client_options *ret_options);
 
