@@ -160,37 +160,34 @@ static const struct sc_opt options[] = {
 	{ .name = NULL },
 };
 
-static int clash(struct sc_err *err, const char *tried, const char *reason, const char *next)
-{
-	sc_err_set(err, SC_E_USAGE, tried, "%s", reason);
-	return sc_err_next(err, "%s", next);
-}
-
 static int check(const struct opts *o, struct sc_err *err)
 {
 	if (o->has_offset && o->has_after)
-		return clash(err, "cannot use --after", "--offset says where to begin already",
-			     "leave one of them out");
+		return sc_opt_clash(err, "cannot use --after",
+				    "--offset says where to begin already",
+				    "leave one of them out");
 	if (o->has_after && o->after == UINT64_MAX)
-		return clash(err, "cannot use --after", "no offset comes after it",
-			     "give a smaller one");
+		return sc_opt_clash(err, "cannot use --after", "no offset comes after it",
+				    "give a smaller one");
 	if (o->has_to && o->to == 0)
-		return clash(err, "cannot use --to", "offsets begin at 1",
-			     "give the last offset that is wanted");
+		return sc_opt_clash(err, "cannot use --to", "offsets begin at 1",
+				    "give the last offset that is wanted");
 	if (o->has_to &&
 	    ((o->has_offset && o->offset > o->to) || (o->has_after && o->after >= o->to)))
-		return clash(err, "cannot use --to", "it is before the offset to begin with",
-			     "give the last offset that is wanted");
+		return sc_opt_clash(err, "cannot use --to", "it is before the offset to begin with",
+				    "give the last offset that is wanted");
 	if (o->exec && o->ack_fd >= 0)
-		return clash(err, "cannot use --ack-fd",
-			     "with --exec the command's success finishes a row",
-			     "leave one of them out");
+		return sc_opt_clash(err, "cannot use --ack-fd",
+				    "with --exec the command's success finishes a row",
+				    "leave one of them out");
 	if (!o->catch_up && (o->archive || o->archive_ca))
-		return clash(err, o->archive ? "cannot use --archive" : "cannot use --archive-ca",
-			     "nothing is read there without --catch-up", "add --catch-up");
+		return sc_opt_clash(err,
+				    o->archive ? "cannot use --archive" : "cannot use --archive-ca",
+				    "nothing is read there without --catch-up", "add --catch-up");
 	if (o->archive && !sc_store_is_url(o->archive))
-		return clash(err, "cannot use --archive", "it is no URL",
-			     "give file:///FOLDER/NAME, s3://BUCKET/PREFIX/NAME or https://...");
+		return sc_opt_clash(
+			err, "cannot use --archive", "it is no URL",
+			"give file:///FOLDER/NAME, s3://BUCKET/PREFIX/NAME or https://...");
 	return 0;
 }
 
@@ -206,9 +203,12 @@ static void fill(const struct opts *o, const char *url, const struct sc_store_se
 			.rounds = o->catch_up ? (unsigned)o->rounds : 0,
 		},
 		.archive = o->archive, .store = store,
-		.cursor = o->cursor, .filter = o->filter, .payload = o->payload, .exec = o->exec,
-		.exec_rows = (unsigned)o->exec_rows, .ack_fd = o->ack_fd, .fd = STDOUT_FILENO,
-		.idle_ms = o->idle_ms, .events = { .fd = o->events, .say = sc_say_fields },
+		.delivery = {
+			.cursor = o->cursor, .filter = o->filter, .payload = o->payload,
+			.exec = o->exec, .exec_rows = (unsigned)o->exec_rows, .ack_fd = o->ack_fd,
+			.fd = STDOUT_FILENO, .idle_ms = o->idle_ms,
+		},
+		.events = { .fd = o->events, .say = sc_say_fields },
 	};
 	sc_net_opts_fill(&o->net, &s->connection);
 	s->connection.url = url;
@@ -220,24 +220,26 @@ static int check_ds(const struct opts *o, struct sc_err *err)
 	static const char next[] = "leave it out";
 
 	if (o->has_to)
-		return clash(err, "cannot use --to", "a Durable Streams server numbers no rows",
-			     "use --count or --until-end");
+		return sc_opt_clash(err, "cannot use --to",
+				    "a Durable Streams server numbers no rows",
+				    "use --count or --until-end");
 	if (o->contiguous || o->catch_up)
-		return clash(err,
-			     o->contiguous ? "cannot use --contiguous" : "cannot use --catch-up",
-			     "a Durable Streams server numbers no rows and has no archive", next);
+		return sc_opt_clash(
+			err, o->contiguous ? "cannot use --contiguous" : "cannot use --catch-up",
+			"a Durable Streams server numbers no rows and has no archive", next);
 	if (o->has_offset && o->offset)
-		return clash(
+		return sc_opt_clash(
 			err, "cannot use --offset",
 			"a Durable Streams server begins behind a message, not with one",
 			"use --after with the offset of a line, or --at with one of the server's");
 	if (o->at && (o->has_offset || o->has_after))
-		return clash(err, "cannot use --at", "another option says where to begin already",
-			     "leave one of them out");
+		return sc_opt_clash(err, "cannot use --at",
+				    "another option says where to begin already",
+				    "leave one of them out");
 	if (o->at && !sc_ds_offset_valid(sc_span_str(o->at)))
-		return clash(err, "cannot use --at",
-			     "that is no offset of a Durable Streams server",
-			     "give it as the server told it");
+		return sc_opt_clash(err, "cannot use --at",
+				    "that is no offset of a Durable Streams server",
+				    "give it as the server told it");
 	return 0;
 }
 

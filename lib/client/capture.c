@@ -15,18 +15,7 @@ struct capture {
 	struct sc_timer *stop_timer, *quiet_timer;
 	struct sc_bytes lines;
 	struct sc_capture_result result;
-	int rc;
-	struct sc_err err;
 };
-
-static void fail(struct capture *c, const struct sc_err *err)
-{
-	if (c->rc == 0) {
-		c->rc = err->code;
-		c->err = *err;
-	}
-	sc_loop_stop(c->loop);
-}
 
 static bool ending(const struct capture *c)
 {
@@ -57,7 +46,7 @@ static void on_opened(void *arg, const struct sc_client_opened *opened)
 	sc_events_connected(c->events, opened);
 	for (size_t i = 0; i < c->o->send_count; i++)
 		if (sc_client_send(c->client, sc_span_str(c->o->sends[i]), false, &err) < 0) {
-			fail(c, &err);
+			sc_ending_fail(c->ending, &err);
 			return;
 		}
 	if (c->o->quiet_ms >= 0)
@@ -70,18 +59,16 @@ static void on_message(void *arg, const struct sc_client_message *message)
 	struct sc_err err;
 	uint64_t lines;
 
-	if (ending(c) || c->rc < 0)
+	if (ending(c) || sc_ending_has_failed(c->ending))
 		return;
 	sc_bytes_clear(&c->lines);
 	if (sc_mapper_lines(c->mapper, message->payload, message->binary, message->received_us,
 			    &c->lines, &lines, &err) < 0) {
-		c->rc = err.code; /* what came before it is still let out */
-		c->err = err;
-		sc_ending_begin(c->ending);
+		sc_ending_give_up(c->ending, &err);
 		return;
 	}
 	if (sc_sink_put(c->sink, sc_span(c->lines.data, c->lines.len), 0, &err) < 0) {
-		fail(c, &err);
+		sc_ending_fail(c->ending, &err);
 		return;
 	}
 	c->result.messages++;
@@ -102,7 +89,7 @@ static void on_batch(void *arg)
 	struct sc_err err;
 
 	if (sc_sink_flush(c->sink, &err) < 0)
-		fail(c, &err);
+		sc_ending_fail(c->ending, &err);
 	else if (!ending(c) && sc_client_paused(c->client) && !sc_sink_full(c->sink))
 		sc_client_resume(c->client);
 }
@@ -122,11 +109,8 @@ static void on_finished(void *arg, const struct sc_err *err)
 {
 	struct capture *c = arg;
 
-	if (!ending(c) && err->code &&
-	    c->rc == 0) { /* gave up: what came before is still let out */
-		c->rc = err->code;
-		c->err = *err;
-	}
+	if (!ending(c) && err->code)
+		sc_ending_note(c->ending, err);
 	sc_ending_closed(c->ending);
 }
 
@@ -148,7 +132,7 @@ static void on_room(void *arg)
 
 static void on_sink_failed(void *arg, const struct sc_err *err)
 {
-	fail(arg, err);
+	sc_ending_fail(((struct capture *)arg)->ending, err);
 }
 
 static void on_skipped(void *arg, struct sc_span message, const struct sc_err *err)
@@ -212,11 +196,8 @@ int sc_capture_run(const struct sc_capture_options *options, struct sc_capture_r
 			sc_timer_start(c.stop_timer, options->for_ms);
 		rc = sc_loop_run(c.loop, err);
 	}
-	if (rc == 0 && c.rc < 0) {
-		rc = c.rc;
-		if (err)
-			*err = c.err;
-	}
+	if (rc == 0)
+		rc = sc_ending_result(c.ending, err);
 	c.result.skipped = c.mapper ? sc_mapper_skipped(c.mapper) : 0;
 	c.result.signo = sc_ending_signo(c.ending);
 	sc_client_free(c.client);

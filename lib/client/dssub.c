@@ -6,66 +6,17 @@
 
 #include "net/url.h"
 
-#define SAVE_MS 1000
 #define PAGE_ROOM (4u << 20) /* of a page, besides one message */
 #define FAULTS_MAX 3
-
-static void note_error(struct sc_dssub *s, const struct sc_err *err)
-{
-	if (s->rc < 0)
-		return;
-	s->rc = err->code;
-	s->err = *err;
-	if (!s->err.object[0] && s->place[0])
-		sc_err_on(&s->err, "stream", s->place);
-}
-
-void sc_dssub_fail(struct sc_dssub *s, const struct sc_err *err)
-{
-	note_error(s, err);
-	sc_loop_stop(s->loop);
-}
-
-void sc_dssub_give_up(struct sc_dssub *s, const struct sc_err *err)
-{
-	note_error(s, err);
-	sc_ending_begin(s->ending);
-}
-
-static void on_save(void *arg)
-{
-	struct sc_dssub *s = arg;
-	struct sc_err err;
-
-	if (sc_dssub_save(s, &err) < 0)
-		sc_dssub_fail(s, &err);
-	else
-		sc_timer_start(s->save_timer, SAVE_MS);
-}
-
-static void on_moved(void *arg)
-{
-	struct sc_dssub *s = arg;
-	struct sc_err err;
-
-	if (sc_dssub_save(s, &err) < 0)
-		sc_dssub_fail(s, &err);
-}
 
 static void on_ending(void *arg)
 {
 	struct sc_dssub *s = arg;
 
-	sc_timer_stop(s->idle_timer);
 	sc_timer_stop(s->answer_timer);
 	sc_timer_stop(s->later_timer);
 	sc_client_resume(s->client);
 	sc_client_close(s->client, 1000, "");
-}
-
-static void on_idle(void *arg)
-{
-	sc_ending_begin(((struct sc_dssub *)arg)->ending);
 }
 
 /* The client. */
@@ -74,7 +25,7 @@ static void on_opened(void *arg, const struct sc_client_opened *opened)
 {
 	struct sc_dssub *s = arg;
 
-	snprintf(s->place, sizeof(s->place), "%s", opened->place);
+	sc_ending_place(s->ending, "stream", opened->place);
 	if (!s->asked_reconnect)
 		sc_events_connected(s->events, opened);
 	s->asked_reconnect = false;
@@ -90,7 +41,7 @@ static void on_message(void *arg, const struct sc_client_message *m)
 		return;
 	if (!s->asking) {
 		sc_err_set(&err, SC_E_PROTOCOL, "cannot read", "more than an answer came");
-		sc_dssub_give_up(s, &err);
+		sc_ending_give_up(s->ending, &err);
 		return;
 	}
 	if (s->in_at > s->piece_left) {
@@ -99,7 +50,7 @@ static void on_message(void *arg, const struct sc_client_message *m)
 	}
 	if (sc_bytes_put(&s->in, m->payload.data, m->payload.len) < 0) {
 		sc_err_nomem(&err, "cannot read");
-		sc_dssub_give_up(s, &err);
+		sc_ending_give_up(s->ending, &err);
 		return;
 	}
 	sc_dssub_process(s);
@@ -108,13 +59,8 @@ static void on_message(void *arg, const struct sc_client_message *m)
 static void on_batch(void *arg)
 {
 	struct sc_dssub *s = arg;
-	struct sc_err err;
 
-	if (s->consumer_failed)
-		return;
-	if (sc_sink_flush(s->sink, &err) < 0)
-		sc_dssub_fail(s, &err);
-	else if (!sc_dssub_ending(s))
+	if (sc_delivery_flush(s->delivery) && !sc_dssub_ending(s))
 		sc_dssub_process(s);
 }
 
@@ -152,10 +98,10 @@ static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *end
 
 		s->asked_reconnect = true;
 		if (sc_dssub_page(s, &err) < 0)
-			sc_dssub_give_up(s, &err);
+			sc_ending_give_up(s->ending, &err);
 		return sc_dssub_ending(s) ? SC_CLIENT_END : SC_CLIENT_AT_ONCE;
 	} else if (ended->was_open && stuck(s, ended->err)) {
-		sc_dssub_give_up(s, ended->err);
+		sc_ending_give_up(s->ending, ended->err);
 		told.wait_ms = -1;
 	}
 	sc_events_ended(s->events, &told, 0);
@@ -164,13 +110,7 @@ static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *end
 
 static void on_finished(void *arg, const struct sc_err *err)
 {
-	struct sc_dssub *s = arg;
-
-	if (!sc_dssub_ending(s) && err->code)
-		note_error(s, err);
-	if (s->rc == 0 && !sc_ending_signo(s->ending))
-		sc_sink_finish(s->sink);
-	sc_ending_closed(s->ending);
+	sc_delivery_closed(((struct sc_dssub *)arg)->delivery, err);
 }
 
 static void on_warning(void *arg, const char *text)
@@ -181,29 +121,21 @@ static void on_warning(void *arg, const char *text)
 static void on_room(void *arg)
 {
 	struct sc_dssub *s = arg;
-	struct sc_err err;
 
-	if (sc_dssub_ending(s))
-		return;
 	sc_dssub_process(s);
-	if (sc_sink_flush(s->sink, &err) < 0)
-		sc_dssub_fail(s, &err);
-}
-
-static void on_sink_failed(void *arg, const struct sc_err *err)
-{
-	((struct sc_dssub *)arg)->consumer_failed = true;
-	sc_dssub_fail(arg, err);
+	(void)sc_delivery_flush(s->delivery);
 }
 
 /* Setting up. */
 
 static const char *begin_at(struct sc_dssub *s)
 {
+	struct sc_cursor *cursor = sc_delivery_cursor(s->delivery);
+
 	if (s->d->offset)
 		return s->d->offset;
-	if (s->cursor && sc_cursor_text(s->cursor)[0])
-		return sc_cursor_text(s->cursor);
+	if (cursor && sc_cursor_text(cursor)[0])
+		return sc_cursor_text(cursor);
 	return "now";
 }
 
@@ -215,8 +147,6 @@ static int set_up_read(struct sc_dssub *s, struct sc_err *err)
 	struct sc_url url = { 0 };
 	int rc = sc_url_parse(s->o->connection.url, &url, err);
 
-	if (rc == 0 && s->o->cursor)
-		rc = sc_cursor_open(s->o->cursor, &s->cursor, err);
 	if (rc == 0) {
 		o.target = url.target;
 		o.offset = begin_at(s);
@@ -233,38 +163,11 @@ static int set_up_read(struct sc_dssub *s, struct sc_err *err)
 	return rc;
 }
 
-static int set_up_loop(struct sc_dssub *s, struct sc_err *err)
-{
-	struct sc_sink_options sink = {
-		.fd = s->o->fd,
-		.name = "standard output",
-		.exec = s->o->exec,
-		.exec_rows = s->o->exec_rows,
-		.ack_fd = s->o->ack_fd,
-		.room = on_room,
-		.moved = on_moved,
-		.failed = on_sink_failed,
-		.arg = s,
-	};
-	int rc = sc_loop_new(&s->loop, err);
-
-	if (rc == 0)
-		rc = sc_sink_new(s->loop, &sink, &s->sink, err);
-	if (rc == 0)
-		rc = sc_ending_new(s->loop, s->sink, SC_ENDING_MS, on_ending, s, &s->ending, err);
-	if (rc == 0)
-		rc = sc_timer_new(s->loop, on_idle, s, &s->idle_timer, err);
-	if (rc == 0)
-		rc = sc_timer_new(s->loop, on_save, s, &s->save_timer, err);
-	if (rc == 0)
-		rc = sc_timer_new(s->loop, sc_dssub_late, s, &s->answer_timer, err);
-	if (rc == 0)
-		rc = sc_timer_new(s->loop, sc_dssub_later, s, &s->later_timer, err);
-	return rc;
-}
-
 static int set_up(struct sc_dssub *s, struct sc_err *err)
 {
+	static const struct sc_delivery_hooks delivery = { .ending = on_ending,
+							   .room = on_room,
+							   .keep = sc_dssub_keep };
 	static const struct sc_client_hooks hooks = {
 		.opened = on_opened,
 		.message = on_message,
@@ -277,11 +180,17 @@ static int set_up(struct sc_dssub *s, struct sc_err *err)
 	int rc = sc_events_open(&s->o->events, &s->events, err);
 
 	if (rc == 0)
-		rc = sc_rows_new(s->o->filter, s->o->payload, &s->rows, err);
+		rc = sc_loop_new(&s->loop, err);
 	if (rc == 0)
-		rc = set_up_read(s, err);
+		rc = sc_delivery_new(s->loop, &s->o->delivery, &delivery, s, &s->delivery, err);
+	if (rc < 0)
+		return rc;
+	s->ending = sc_delivery_ending(s->delivery);
+	rc = set_up_read(s, err);
 	if (rc == 0)
-		rc = set_up_loop(s, err);
+		rc = sc_timer_new(s->loop, sc_dssub_late, s, &s->answer_timer, err);
+	if (rc == 0)
+		rc = sc_timer_new(s->loop, sc_dssub_later, s, &s->later_timer, err);
 	connection.raw = true;
 	if (rc == 0)
 		rc = sc_client_new(s->loop, &connection, &hooks, s, &s->client, err);
@@ -293,14 +202,9 @@ static void tear_down(struct sc_dssub *s)
 	sc_client_free(s->client);
 	sc_timer_free(s->later_timer);
 	sc_timer_free(s->answer_timer);
-	sc_timer_free(s->save_timer);
-	sc_timer_free(s->idle_timer);
-	sc_ending_free(s->ending);
-	sc_sink_free(s->sink);
-	sc_loop_free(s->loop);
 	sc_dsread_free(s->read);
-	sc_cursor_close(s->cursor);
-	sc_rows_free(s->rows);
+	sc_delivery_free(s->delivery);
+	sc_loop_free(s->loop);
 	sc_events_close(s->events);
 	sc_httpanswer_done(&s->answer);
 	sc_sse_done(&s->sse);
@@ -309,7 +213,6 @@ static void tear_down(struct sc_dssub *s)
 	sc_bytes_done(&s->body);
 	sc_bytes_done(&s->target);
 	sc_bytes_done(&s->head);
-	sc_bytes_done(&s->lines);
 }
 
 int sc_dssub_run(const struct sc_dssub_options *options, struct sc_subscription_result *ret_result,
@@ -317,7 +220,6 @@ int sc_dssub_run(const struct sc_dssub_options *options, struct sc_subscription_
 {
 	struct sc_dssub s = { .d = options, .o = options->common };
 	size_t page_max = (size_t)s.o->connection.message_max + PAGE_ROOM;
-	struct sc_err late;
 	int rc;
 
 	s.end_mark = &s.first_mark;
@@ -327,24 +229,12 @@ int sc_dssub_run(const struct sc_dssub_options *options, struct sc_subscription_
 	sc_bytes_init(&s.body, page_max);
 	sc_bytes_init(&s.target, 1 << 20);
 	sc_bytes_init(&s.head, 2 << 20);
-	sc_bytes_init(&s.lines, SIZE_MAX / 4);
 	rc = set_up(&s, err);
 	if (rc == 0) {
-		sc_dssub_watch(&s);
-		if (s.cursor)
-			sc_timer_start(s.save_timer, SAVE_MS);
-		rc = sc_loop_run(s.loop, err);
-		if (rc == 0 && s.rc < 0) {
-			rc = s.rc;
-			if (err)
-				*err = s.err;
-		}
+		sc_delivery_watch(s.delivery, true);
+		rc = sc_delivery_run(s.delivery, err);
+		s.result.lines = sc_delivery_lines(s.delivery);
 		s.result.signo = sc_ending_signo(s.ending);
-		if (sc_dssub_save(&s, &late) < 0 && rc == 0) {
-			rc = late.code;
-			if (err)
-				*err = late;
-		}
 	}
 	tear_down(&s);
 	*ret_result = s.result;

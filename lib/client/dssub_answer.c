@@ -17,14 +17,14 @@ static void ask(struct sc_dssub *s)
 	struct sc_err err;
 
 	if (s->asking || sc_dssub_ending(s) || !sc_client_is_open(s->client) ||
-	    sc_timer_runs(s->later_timer) || sc_sink_full(s->sink))
+	    sc_timer_runs(s->later_timer) || sc_delivery_full(s->delivery))
 		return;
 	sc_bytes_clear(&s->head);
 	if (sc_dsread_target(s->read, &s->target, &err) < 0 ||
 	    sc_client_head(s->client, "GET", sc_span(s->target.data, s->target.len), lines,
 			   &s->head, &err) < 0 ||
 	    sc_client_send(s->client, sc_span(s->head.data, s->head.len), true, &err) < 0) {
-		sc_dssub_give_up(s, &err);
+		sc_ending_give_up(s->ending, &err);
 		return;
 	}
 	explicit_bzero(s->head.data, s->head.len);
@@ -69,7 +69,7 @@ static void refuse(struct sc_dssub *s, const struct sc_err *err)
 
 	s->refusals++;
 	if (retry->tries >= 0 && (int64_t)s->refusals > retry->tries) {
-		sc_dssub_give_up(s, err);
+		sc_ending_give_up(s->ending, err);
 		return;
 	}
 	sc_random(&random, sizeof(random));
@@ -89,7 +89,7 @@ static void take_head(struct sc_dssub *s)
 		s->kind = SC_DS_NOTHING;
 		refuse(s, &err);
 	} else if (rc < 0) {
-		sc_dssub_give_up(s, &err);
+		sc_ending_give_up(s->ending, &err);
 	} else {
 		s->refusals = 0;
 		sc_client_proved(s->client);
@@ -134,7 +134,7 @@ static void wait_for_end(struct sc_dssub *s)
 		   (int)sc_dsread_offset(s->read).len, sc_dsread_offset(s->read).data);
 	sc_err_field_str(&err, "why", "other_log");
 	sc_err_next(&err, "was it made anew? begin with --offset earliest");
-	sc_dssub_give_up(s, &err);
+	sc_ending_give_up(s->ending, &err);
 }
 
 /* The answer is whole. */
@@ -214,7 +214,7 @@ void sc_dssub_process(struct sc_dssub *s)
 		    (s->in_at == s->in.len && !s->piece_left && s->answer.state != SC_ANSWER_OVER))
 			break;
 		if (take_some(s, &err) < 0) {
-			sc_dssub_give_up(s, &err);
+			sc_ending_give_up(s->ending, &err);
 			break;
 		}
 		if (s->kind == SC_DS_EVENTS && sc_dsread_back(s->read)) {
@@ -230,9 +230,12 @@ void sc_dssub_process(struct sc_dssub *s)
 	}
 	if (sc_dssub_ending(s))
 		return;
-	if (sc_sink_full(s->sink) && !sc_client_paused(s->client))
+	if (sc_delivery_full(s->delivery) && !sc_client_paused(s->client)) {
 		sc_client_pause(s->client);
-	else if (!sc_sink_full(s->sink) && sc_client_paused(s->client))
+		sc_delivery_watch(s->delivery, false); /* it is the consumer that is idle */
+	} else if (!sc_delivery_full(s->delivery) && sc_client_paused(s->client)) {
 		sc_client_resume(s->client);
+		sc_delivery_watch(s->delivery, true);
+	}
 	ask(s);
 }

@@ -12,14 +12,10 @@ struct sc_dssub_mark { /* offsets that are no numbers: which key stands for whic
 };
 
 /* The offset behind the last message that the consumer has finished; NULL: not moved. */
-static const char *finished_offset(struct sc_dssub *s, char text[SC_DS_OFFSET_MAX])
+static const char *finished_offset(struct sc_dssub *s, uint64_t done, char text[SC_DS_OFFSET_MAX])
 {
-	uint64_t done = sc_sink_done(s->sink);
 	const char *found = NULL;
 
-	if (!done)
-		return NULL;
-	s->result.done = done;
 	if (!s->keys) {
 		sc_ds_position_text(done, text);
 		return text;
@@ -37,25 +33,12 @@ static const char *finished_offset(struct sc_dssub *s, char text[SC_DS_OFFSET_MA
 	return found;
 }
 
-int sc_dssub_save(struct sc_dssub *s, struct sc_err *err)
+int sc_dssub_keep(void *arg, struct sc_cursor *cursor, uint64_t done, struct sc_err *err)
 {
 	char text[SC_DS_OFFSET_MAX];
-	const char *offset;
-	int rc;
+	const char *offset = finished_offset(arg, done, text);
 
-	if (!s->cursor)
-		return 0;
-	rc = sc_sink_settle(s->sink, err);
-	if (rc < 0)
-		return rc;
-	offset = finished_offset(s, text);
-	return offset ? sc_cursor_move_text(s->cursor, offset, err) : 0;
-}
-
-void sc_dssub_watch(struct sc_dssub *s)
-{
-	if (s->o->idle_ms >= 0 && !sc_dssub_ending(s))
-		sc_timer_start(s->idle_timer, s->o->idle_ms);
+	return offset ? sc_cursor_move_text(cursor, offset, err) : 0;
 }
 
 static int add_mark(struct sc_dssub *s, uint64_t *ret_key, struct sc_err *err)
@@ -64,7 +47,7 @@ static int add_mark(struct sc_dssub *s, uint64_t *ret_key, struct sc_err *err)
 	struct sc_dssub_mark *m;
 
 	*ret_key = ++s->keys;
-	if (!s->cursor)
+	if (!sc_delivery_cursor(s->delivery))
 		return 0;
 	m = sc_calloc(1, sizeof(*m));
 	if (!m)
@@ -90,21 +73,16 @@ static int deliver(struct sc_dssub *s, const struct sc_ds_message *m, struct sc_
 		s->result.last = s->result.resume = m->position;
 	else if (m->last)
 		rc = add_mark(s, &key, err);
-	sc_bytes_clear(&s->lines);
 	if (rc == 0)
-		rc = sc_rows_lines(s->rows, &row, &s->lines, &lines, err);
+		rc = sc_delivery_row(s->delivery, &row, key, &lines, err);
 	if (rc == 0)
-		rc = sc_sink_put(s->sink, sc_span(s->lines.data, s->lines.len), key, err);
-	if (rc < 0)
-		return rc;
-	s->result.lines += lines;
-	sc_dssub_watch(s);
-	return 0;
+		sc_delivery_watch(s->delivery, true);
+	return rc;
 }
 
 static bool enough(const struct sc_dssub *s)
 {
-	return s->o->session.count && s->result.lines >= s->o->session.count;
+	return s->o->session.count && sc_delivery_lines(s->delivery) >= s->o->session.count;
 }
 
 /* Of the messages that are there, as many as the consumer takes: true when none is left. */
@@ -113,14 +91,14 @@ bool sc_dssub_deliver(struct sc_dssub *s)
 	struct sc_ds_message m;
 	struct sc_err err;
 
-	while (!sc_dssub_ending(s) && !sc_sink_full(s->sink)) {
+	while (!sc_dssub_ending(s) && !sc_delivery_full(s->delivery)) {
 		if (!sc_dsread_next(s->read, &m)) {
 			if (sc_dsread_finished(s->read))
 				sc_ending_begin(s->ending);
 			return !sc_dssub_ending(s);
 		}
 		if (deliver(s, &m, &err) < 0)
-			sc_dssub_give_up(s, &err);
+			sc_ending_give_up(s->ending, &err);
 		else if (enough(s))
 			sc_ending_begin(s->ending);
 	}

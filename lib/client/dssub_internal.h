@@ -11,11 +11,7 @@
 #ifndef SC_CLIENT_DSSUB_INTERNAL_H
 #define SC_CLIENT_DSSUB_INTERNAL_H
 
-#include "client/cursor.h"
 #include "client/dssub.h"
-#include "client/ending.h"
-#include "client/rows.h"
-#include "client/sink.h"
 #include "net/httpanswer.h"
 #include "net/loop.h"
 
@@ -27,35 +23,25 @@ struct sc_dssub {
 	struct sc_loop *loop;
 	struct sc_client *client;
 	struct sc_dsread *read;
-	struct sc_cursor *cursor;
-	struct sc_sink *sink;
-	struct sc_rows *rows;
+	struct sc_delivery *delivery;
+	struct sc_ending *ending; /* the delivery's */
 	struct sc_events *events;
-	struct sc_ending *ending;
-	struct sc_timer *idle_timer, *save_timer, *answer_timer, *later_timer;
+	struct sc_timer *answer_timer, *later_timer;
 	struct sc_httpanswer answer;
 	struct sc_sse sse;
 	enum sc_dsread_kind kind;
 	struct sc_bytes in;       /* bytes of the answer that wait for the consumer */
 	size_t in_at, piece_left; /* taken up to; of that, bytes of body that still wait */
-	struct sc_bytes body, target, head, lines;
+	struct sc_bytes body, target, head;
 	struct sc_dssub_mark *first_mark, **end_mark;
 	uint64_t keys; /* given to offsets that are no numbers */
-	char place[192];
 	struct sc_subscription_result result;
-	int rc;
-	struct sc_err err;
-	bool asking, refused, page_due, asked_reconnect, consumer_failed;
+	bool asking, refused, page_due, asked_reconnect;
 	int64_t asked_us, wait_ms;
 	uint64_t rows_before;
 	unsigned refusals, faults;
 	uint64_t fault_rows;
 };
-
-/* dssub.c */
-void sc_dssub_fail(struct sc_dssub *s, const struct sc_err *err);    /* stop now */
-/* No more messages can be had: what came before is still delivered. */
-void sc_dssub_give_up(struct sc_dssub *s, const struct sc_err *err);
 
 /* dssub_answer.c: what is there is taken as far as the consumer goes along, and the next request
  * sent when it is time. */
@@ -68,9 +54,9 @@ int sc_dssub_page(struct sc_dssub *s, struct sc_err *err);
 /* dssub_deliver.c: of the messages that are there, as many as the consumer takes: true when none is
  * left. */
 bool sc_dssub_deliver(struct sc_dssub *s);
-int sc_dssub_save(struct sc_dssub *s, struct sc_err *err); /* what was finished, into the cursor */
-void sc_dssub_watch(struct sc_dssub *s);                   /* a message came: --until-idle begins anew */
-void sc_dssub_forget(struct sc_dssub *s);                  /* free what it keeps */
+/* What was finished, into the cursor (struct sc_delivery_hooks). */
+int sc_dssub_keep(void *arg, struct sc_cursor *cursor, uint64_t done, struct sc_err *err);
+void sc_dssub_forget(struct sc_dssub *s); /* free what it keeps */
 
 static inline bool sc_dssub_ending(const struct sc_dssub *s)
 {

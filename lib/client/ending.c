@@ -1,7 +1,8 @@
-/* client/ending.c: no more is taken in, and the consumer takes what is left. */
+/* client/ending.c: see client/ending.h. */
 #include "client/ending.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/file.h"
@@ -17,6 +18,9 @@ struct sc_ending {
 	int64_t drain_ms;
 	int signo;
 	bool begun, closed;
+	struct sc_err err;
+	const char *kind; /* NULL: no place is known */
+	char place[256];
 };
 
 static void check(void *arg)
@@ -111,6 +115,45 @@ void sc_ending_left(struct sc_ending *e)
 bool sc_ending_is_begun(const struct sc_ending *e)
 {
 	return e->begun;
+}
+
+void sc_ending_note(struct sc_ending *e, const struct sc_err *err)
+{
+	if (e->err.code)
+		return;
+	e->err = *err;
+	if (!err->object[0] && e->kind)
+		sc_err_on(&e->err, e->kind, e->place);
+}
+
+void sc_ending_give_up(struct sc_ending *e, const struct sc_err *err)
+{
+	sc_ending_note(e, err);
+	sc_ending_begin(e);
+}
+
+void sc_ending_fail(struct sc_ending *e, const struct sc_err *err)
+{
+	sc_ending_note(e, err);
+	sc_loop_stop(e->loop);
+}
+
+void sc_ending_place(struct sc_ending *e, const char *kind, const char *place)
+{
+	e->kind = kind;
+	snprintf(e->place, sizeof(e->place), "%s", place);
+}
+
+bool sc_ending_has_failed(const struct sc_ending *e)
+{
+	return e->err.code != SC_OK;
+}
+
+int sc_ending_result(const struct sc_ending *e, struct sc_err *err)
+{
+	if (e->err.code && err)
+		*err = e->err;
+	return e->err.code;
 }
 
 int sc_ending_signo(const struct sc_ending *e)

@@ -1,10 +1,11 @@
 /*
- * client/ending.h: how a program that passes lines on comes to its end: no more is taken in, the
- * connection is closed, the consumer takes what is left, for a while after a signal.
+ * client/ending.h: how a program that passes lines on comes to its end, and why: no more is taken
+ * in, the connection is closed, the consumer takes what is left, for a while after a signal; of all
+ * that fails the first counts.
  *
  * Owns      its timers; the loop's INT and TERM.
  * Units     ms.
- * Errors    of sc_ending_new only.
+ * Errors    of sc_ending_new, and those that it is told.
  * Safety    the loop's thread.
  * Source    man/sc.7, "SIGNALS".
  *
@@ -36,6 +37,16 @@ void sc_ending_closed(struct sc_ending *ending);
  * signal. */
 void sc_ending_left(struct sc_ending *ending);
 bool sc_ending_is_begun(const struct sc_ending *ending);
+/* An error: it is the result, unless there was one before. */
+void sc_ending_note(struct sc_ending *ending, const struct sc_err *err);
+/* No more can be had for it: noted, and begun. */
+void sc_ending_give_up(struct sc_ending *ending, const struct sc_err *err);
+/* Nor can what is there be passed on: noted, and the loop stops. */
+void sc_ending_fail(struct sc_ending *ending, const struct sc_err *err);
+/* Where errors that name no object happened from now on: KIND "to stream", a constant. */
+void sc_ending_place(struct sc_ending *ending, const char *kind, const char *place);
+bool sc_ending_has_failed(const struct sc_ending *ending);
+int sc_ending_result(const struct sc_ending *ending, struct sc_err *err); /* 0, or what was noted */
 int sc_ending_signo(const struct sc_ending *ending); /* the signal that began it; 0: none came */
 /* A signal that is seen before the loop tells it. */
 void sc_ending_note_signal(struct sc_ending *ending, int signo);

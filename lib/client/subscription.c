@@ -1,21 +1,16 @@
 /* client/subscription.c: subscribe over any number of connections, and deliver the rows. */
 #include "client/subscription.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "client/catchup.h"
-#include "client/cursor.h"
-#include "client/ending.h"
 #include "client/protocol.h"
-#include "client/rows.h"
 #include "net/loop.h"
 #include "net/url.h"
 
-#define SAVE_MS 1000      /* how often the cursor follows a pipe's reader */
 #define FAULTS_MAX 3      /* faults of the peer in a row, without a row between */
 #define END_QUIET_MS 5000 /* rows below the end that do not come for so long are not there */
 
@@ -24,20 +19,13 @@ struct subscription {
 	struct sc_loop *loop;
 	struct sc_client *client;
 	struct sc_session *session;
-	struct sc_cursor *cursor;
-	struct sc_sink *sink;
-	struct sc_rows *rows;
+	struct sc_delivery *delivery;
+	struct sc_ending *ending; /* the delivery's */
 	struct sc_events *events;
-	struct sc_ending *ending;
 	struct sc_catchup *catchup; /* NULL: not asked for */
-	struct sc_timer *idle_timer, *end_timer, *save_timer;
+	struct sc_timer *end_timer;
 	struct sc_bytes url; /* up to the target */
-	struct sc_bytes target, full, lines;
-	char place[192]; /* "127.0.0.1:8765/trades", for words */
-	struct sc_subscription_result result;
-	int rc;
-	struct sc_err err;
-	bool consumer_failed;
+	struct sc_bytes target, full;
 	/* where is the archive? */
 	bool asked;          /* a connection was made for that alone */
 	bool peeking;        /* this is the one */
@@ -46,80 +34,20 @@ struct subscription {
 	unsigned faults;
 };
 
-static void fail(struct subscription *s, const struct sc_err *err)
-{
-	if (s->rc == 0) {
-		s->rc = err->code;
-		s->err = *err;
-	}
-	sc_loop_stop(s->loop);
-}
-
 static bool ending(const struct subscription *s)
 {
 	return sc_ending_is_begun(s->ending);
-}
-
-/* No more rows can be had: what came before is still delivered. */
-static void give_up(struct subscription *s, const struct sc_err *err)
-{
-	if (s->rc == 0) {
-		s->rc = err->code;
-		s->err = *err;
-	}
-	sc_ending_begin(s->ending);
-}
-
-/* The cursor goes to what the consumer has finished, and no further. */
-static int save(struct subscription *s, bool now, struct sc_err *err)
-{
-	uint64_t done;
-	int rc;
-
-	if (!s->cursor)
-		return 0;
-	rc = sc_sink_settle(s->sink, err);
-	if (rc < 0)
-		return rc;
-	done = sc_sink_done(s->sink);
-	return done ? sc_cursor_move(s->cursor, done, now, err) : 0;
-}
-
-static void on_save(void *arg)
-{
-	struct subscription *s = arg;
-	struct sc_err err;
-
-	if (save(s, true, &err) < 0)
-		fail(s, &err);
-	else
-		sc_timer_start(s->save_timer, SAVE_MS);
-}
-
-static void on_moved(void *arg)
-{
-	struct subscription *s = arg;
-	struct sc_err err;
-
-	if (save(s, true, &err) < 0)
-		fail(s, &err);
 }
 
 static void on_ending(void *arg)
 {
 	struct subscription *s = arg;
 
-	sc_timer_stop(s->idle_timer);
 	sc_timer_stop(s->end_timer);
 	sc_catchup_stop(s->catchup);
 	if (sc_client_paused(s->client))
 		sc_client_resume(s->client);
 	sc_client_close(s->client, 1000, "");
-}
-
-static void on_idle(void *arg)
-{
-	sc_ending_begin(((struct subscription *)arg)->ending);
 }
 
 static void on_end_quiet(void *arg)
@@ -136,10 +64,7 @@ static void on_end_quiet(void *arg)
 static void watch_rows(struct subscription *s, bool on)
 {
 	on = on && !sc_catchup_active(s->catchup);
-	if (on && s->o->idle_ms >= 0)
-		sc_timer_start(s->idle_timer, s->o->idle_ms);
-	else
-		sc_timer_stop(s->idle_timer);
+	sc_delivery_watch(s->delivery, on);
 	if (on && sc_session_greeted(s->session) && sc_session_awaits_end(s->session))
 		sc_timer_start(s->end_timer, END_QUIET_MS);
 	else
@@ -170,18 +95,11 @@ static bool rows_paused(const struct subscription *s)
 					     : sc_client_paused(s->client);
 }
 
-/* The session knows no server: say which one it was. */
-static void at_place(const struct subscription *s, struct sc_err *err)
-{
-	if (!err->object[0] && s->place[0])
-		sc_err_on(err, "at stream", s->place);
-}
-
 static void on_opened(void *arg, const struct sc_client_opened *opened)
 {
 	struct subscription *s = arg;
 
-	snprintf(s->place, sizeof(s->place), "%s", opened->place);
+	sc_ending_place(s->ending, "at stream", opened->place); /* the session knows no server */
 	sc_session_connected(s->session);
 	sc_events_connected(s->events, opened);
 }
@@ -189,21 +107,11 @@ static void on_opened(void *arg, const struct sc_client_opened *opened)
 static int deliver(struct subscription *s, const struct sc_data *row, struct sc_err *err)
 {
 	uint64_t lines;
-	int rc;
+	int rc = sc_delivery_row(s->delivery, row, row->has_offset ? row->offset : 0, &lines, err);
 
-	sc_bytes_clear(&s->lines);
-	rc = sc_rows_lines(s->rows, row, &s->lines, &lines, err);
-	if (rc < 0)
-		return rc;
-	/* a row that a filter dropped is finished with once the rows before it are: an empty line
-	 * carries its offset */
-	rc = sc_sink_put(s->sink, sc_span(s->lines.data, s->lines.len),
-			 row->has_offset ? row->offset : 0, err);
-	if (rc < 0)
-		return rc;
-	s->result.lines += lines;
-	sc_session_delivered(s->session, lines);
-	return 0;
+	if (rc == 0)
+		sc_session_delivered(s->session, lines);
+	return rc;
 }
 
 /* After a row or a greeting: is that all, or too much for now? */
@@ -215,7 +123,7 @@ static void look_on(struct subscription *s)
 		sc_events_gap(s->events, gap.known, gap.first, gap.last);
 	if (sc_session_finished(s->session))
 		sc_ending_begin(s->ending);
-	else if (sc_sink_full(s->sink))
+	else if (sc_delivery_full(s->delivery))
 		pause_rows(s);
 }
 
@@ -225,8 +133,7 @@ static void peek(struct subscription *s, const struct sc_client_message *message
 	struct sc_err err;
 
 	if (sc_session_peeked(s->session, message->payload, message->binary, &err) < 0) {
-		at_place(s, &err);
-		give_up(s, &err);
+		sc_ending_give_up(s->ending, &err);
 		return;
 	}
 	s->peeking = false;
@@ -241,7 +148,7 @@ static void on_message(void *arg, const struct sc_client_message *message)
 	struct sc_data row;
 	struct sc_err err;
 
-	if (ending(s) || s->rc < 0 || s->peeked)
+	if (ending(s) || sc_ending_has_failed(s->ending) || s->peeked)
 		return;
 	if (s->peeking) {
 		peek(s, message);
@@ -249,14 +156,13 @@ static void on_message(void *arg, const struct sc_client_message *message)
 	}
 	if (sc_session_message(s->session, message->payload, message->binary, &step, &row, &err) <
 	    0) {
-		at_place(s, &err);
-		give_up(s, &err);
+		sc_ending_give_up(s->ending, &err);
 		return;
 	}
 	if (step == SC_STEP_GREETED) {
 		sc_client_proved(s->client);
 	} else if (step == SC_STEP_ROW && deliver(s, &row, &err) < 0) {
-		give_up(s, &err);
+		sc_ending_give_up(s->ending, &err);
 		return;
 	}
 	look_on(s);
@@ -265,17 +171,10 @@ static void on_message(void *arg, const struct sc_client_message *message)
 static void on_batch(void *arg)
 {
 	struct subscription *s = arg;
-	struct sc_err err;
 
-	if (s->consumer_failed)
+	if (!sc_delivery_flush(s->delivery) || ending(s))
 		return;
-	if (sc_sink_flush(s->sink, &err) < 0) {
-		fail(s, &err);
-		return;
-	}
-	if (ending(s))
-		return;
-	if (rows_paused(s) && !sc_sink_full(s->sink))
+	if (rows_paused(s) && !sc_delivery_full(s->delivery))
 		resume_rows(s);
 	else
 		watch_rows(s, !rows_paused(s));
@@ -334,8 +233,6 @@ static enum sc_client_next judge(struct subscription *s, const struct sc_client_
 	if (!s->peeked && ended->was_open)
 		verdict = sc_session_closed(s->session, ended->close_code, ended->close_reason,
 					    &err);
-	if (err.code)
-		at_place(s, &err);
 	if (verdict == SC_VERDICT_AGAIN || (verdict == SC_VERDICT_CATCH_UP && s->peeking))
 		rc = aim(s, &err);
 	else if (verdict == SC_VERDICT_CATCH_UP)
@@ -343,7 +240,7 @@ static enum sc_client_next judge(struct subscription *s, const struct sc_client_
 	else if (verdict == SC_VERDICT_FAIL)
 		rc = err.code;
 	if (rc < 0)
-		give_up(s, &err); /* what came before it is still delivered */
+		sc_ending_give_up(s->ending, &err); /* what came before it is still delivered */
 	else if (verdict == SC_VERDICT_END)
 		sc_ending_begin(s->ending);
 	else if (err.code && verdict == SC_VERDICT_AGAIN)
@@ -360,10 +257,10 @@ static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *end
 
 	sc_timer_stop(s->end_timer);
 	if (!ending(s) && ended->was_open && stuck(s, ended->err))
-		give_up(s, ended->err);
+		sc_ending_give_up(s->ending, ended->err);
 	refused = *ended->err;
 	if (!ending(s) && !ended->was_open && sc_protocol_other(ended->headers, &refused))
-		give_up(s, &refused);
+		sc_ending_give_up(s->ending, &refused);
 	if (!ending(s))
 		next = judge(s, ended);
 	if (ending(s) || next != SC_CLIENT_STANDARD)
@@ -381,7 +278,7 @@ static int on_archived(void *arg, enum sc_session_step step, const struct sc_dat
 	if (step == SC_STEP_ROW)
 		rc = deliver(s, row, err);
 	else if (step == SC_STEP_DROPPED) /* finished once the rows before it are */
-		rc = sc_sink_put(s->sink, sc_span("", 0), row->offset, err);
+		rc = sc_delivery_skip(s->delivery, row->offset, err);
 	if (rc == 0)
 		look_on(s);
 	return rc;
@@ -395,9 +292,9 @@ static void on_caught_up(void *arg, const struct sc_err *err)
 	if (ending(s))
 		return;
 	if (err->code) {
-		give_up(s, err);
+		sc_ending_give_up(s->ending, err);
 	} else if (aim(s, &late) < 0) {
-		give_up(s, &late);
+		sc_ending_give_up(s->ending, &late);
 	} else {
 		sc_client_reconnect(s->client);
 		watch_rows(s, true);
@@ -408,15 +305,8 @@ static void on_finished(void *arg, const struct sc_err *err)
 {
 	struct subscription *s = arg;
 
-	if (!ending(s) && err->code && s->rc == 0) {
-		s->rc = err->code;
-		s->err = *err;
-	}
 	watch_rows(s, false);
-	/* the consumer gets the end of its input after the last line */
-	if (s->rc == 0 && !sc_ending_signo(s->ending))
-		sc_sink_finish(s->sink);
-	sc_ending_closed(s->ending);
+	sc_delivery_closed(s->delivery, err);
 }
 
 static void on_warning(void *arg, const char *text)
@@ -426,38 +316,7 @@ static void on_warning(void *arg, const char *text)
 
 static void on_room(void *arg)
 {
-	struct subscription *s = arg;
-
-	if (!ending(s))
-		resume_rows(s);
-}
-
-/* A signal that came and was not taken in yet; Ctrl-C reaches the command as well, and its end
- * may be seen first. */
-static int signal_pending(void)
-{
-	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
-	sigset_t pending;
-
-	if (sigpending(&pending) < 0)
-		return 0;
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-		if (sigismember(&pending, ends[i]) == 1)
-			return ends[i];
-	return 0;
-}
-
-static void on_sink_failed(void *arg, const struct sc_err *err)
-{
-	struct subscription *s = arg;
-
-	s->consumer_failed = true;
-	if (err->code == SC_E_PARTIAL)
-		sc_ending_note_signal(s->ending, signal_pending());
-	if (err->code == SC_E_PARTIAL && sc_ending_signo(s->ending))
-		sc_loop_stop(s->loop); /* the command was ended with us: its rows come again */
-	else
-		fail(s, err);
+	resume_rows(arg);
 }
 
 /* The URL in front of its target, however it was written. */
@@ -486,18 +345,14 @@ static int set_up_session(struct subscription *s, struct sc_err *err)
 	struct sc_session_options session = s->o->session;
 	struct sc_url url = { 0 };
 	uint64_t offset;
-	int rc = 0;
+	struct sc_cursor *cursor = sc_delivery_cursor(s->delivery);
+	int rc;
 
-	if (s->o->cursor) {
-		rc = sc_cursor_open(s->o->cursor, &s->cursor, err);
-		if (rc < 0)
-			return rc;
-		if (sc_cursor_unusable(s->cursor))
-			sc_events_warning(s->events, "the cursor file holds no offset: starting as "
-						     "if it were not there");
-	}
+	if (cursor && sc_cursor_unusable(cursor))
+		sc_events_warning(s->events, "the cursor file holds no offset: starting as "
+					     "if it were not there");
 	rc = split_url(s, &session, &url, err);
-	if (rc == 0 && s->cursor && !session.has_offset && sc_cursor_value(s->cursor, &offset)) {
+	if (rc == 0 && cursor && !session.has_offset && sc_cursor_value(cursor, &offset)) {
 		session.has_offset = true;
 		session.offset = offset + 1;
 	}
@@ -506,23 +361,6 @@ static int set_up_session(struct subscription *s, struct sc_err *err)
 	if (rc == 0)
 		rc = aim(s, err);
 	sc_url_done(&url);
-	return rc;
-}
-
-static int set_up_timers(struct subscription *s, struct sc_err *err)
-{
-	struct {
-		struct sc_timer **timer;
-		void (*due)(void *arg);
-	} timers[] = {
-		{ &s->idle_timer, on_idle },
-		{ &s->end_timer, on_end_quiet },
-		{ &s->save_timer, on_save },
-	};
-	int rc = 0;
-
-	for (size_t i = 0; rc == 0 && i < sizeof(timers) / sizeof(timers[0]); i++)
-		rc = sc_timer_new(s->loop, timers[i].due, s, timers[i].timer, err);
 	return rc;
 }
 
@@ -544,6 +382,7 @@ static int set_up_catchup(struct subscription *s, struct sc_err *err)
 
 static int set_up(struct subscription *s, struct sc_err *err)
 {
+	static const struct sc_delivery_hooks delivery = { .ending = on_ending, .room = on_room };
 	static const struct sc_client_hooks hooks = {
 		.opened = on_opened,
 		.message = on_message,
@@ -552,33 +391,19 @@ static int set_up(struct subscription *s, struct sc_err *err)
 		.finished = on_finished,
 		.warning = on_warning,
 	};
-	struct sc_sink_options sink = {
-		.fd = s->o->fd,
-		.name = "standard output",
-		.exec = s->o->exec,
-		.exec_rows = s->o->exec_rows,
-		.ack_fd = s->o->ack_fd,
-		.room = on_room,
-		.moved = on_moved,
-		.failed = on_sink_failed,
-		.arg = s,
-	};
 	struct sc_client_options connection = s->o->connection;
-	int rc;
+	int rc = sc_events_open(&s->o->events, &s->events, err);
 
-	rc = sc_events_open(&s->o->events, &s->events, err);
-	if (rc == 0)
-		rc = sc_rows_new(s->o->filter, s->o->payload, &s->rows, err);
-	if (rc == 0)
-		rc = set_up_session(s, err);
 	if (rc == 0)
 		rc = sc_loop_new(&s->loop, err);
 	if (rc == 0)
-		rc = sc_sink_new(s->loop, &sink, &s->sink, err);
+		rc = sc_delivery_new(s->loop, &s->o->delivery, &delivery, s, &s->delivery, err);
+	if (rc < 0)
+		return rc;
+	s->ending = sc_delivery_ending(s->delivery);
+	rc = set_up_session(s, err);
 	if (rc == 0)
-		rc = sc_ending_new(s->loop, s->sink, SC_ENDING_MS, on_ending, s, &s->ending, err);
-	if (rc == 0)
-		rc = set_up_timers(s, err);
+		rc = sc_timer_new(s->loop, on_end_quiet, s, &s->end_timer, err);
 	if (rc == 0)
 		rc = set_up_catchup(s, err);
 	connection.url = s->full.data;
@@ -590,57 +415,39 @@ static int set_up(struct subscription *s, struct sc_err *err)
 static void tear_down(struct subscription *s)
 {
 	sc_client_free(s->client);
-	sc_timer_free(s->save_timer);
 	sc_catchup_free(s->catchup);
-	sc_ending_free(s->ending);
 	sc_timer_free(s->end_timer);
-	sc_timer_free(s->idle_timer);
-	sc_sink_free(s->sink);
-	sc_loop_free(s->loop);
 	sc_session_free(s->session);
-	sc_cursor_close(s->cursor);
-	sc_rows_free(s->rows);
+	sc_delivery_free(s->delivery);
+	sc_loop_free(s->loop);
 	sc_events_close(s->events);
 	sc_bytes_done(&s->url);
 	sc_bytes_done(&s->target);
 	sc_bytes_done(&s->full);
-	sc_bytes_done(&s->lines);
 }
 
 int sc_subscription_run(const struct sc_subscription_options *options,
 			struct sc_subscription_result *ret_result, struct sc_err *err)
 {
 	struct subscription s = { .o = options };
-	struct sc_err late;
 	int rc;
 
+	*ret_result = (struct sc_subscription_result){ 0 };
 	sc_bytes_init(&s.url, 1 << 20);
 	sc_bytes_init(&s.target, 1 << 20);
 	sc_bytes_init(&s.full, 2 << 20);
-	sc_bytes_init(&s.lines, SIZE_MAX / 4);
 	rc = set_up(&s, err);
 	if (rc == 0) {
 		watch_rows(&s, true);
-		if (s.cursor)
-			sc_timer_start(s.save_timer, SAVE_MS);
-		rc = sc_loop_run(s.loop, err);
-		if (rc == 0 && s.rc < 0) {
-			rc = s.rc;
-			if (err)
-				*err = s.err;
-		}
-		s.result.done = sc_sink_done(s.sink);
-		s.result.rows = sc_session_rows(s.session);
-		s.result.last = sc_session_last(s.session);
-		s.result.resume = sc_session_resume(s.session);
-		if (save(&s, true, &late) < 0 && rc == 0) {
-			rc = late.code;
-			if (err)
-				*err = late;
-		}
+		rc = sc_delivery_run(s.delivery, err);
+		*ret_result = (struct sc_subscription_result){
+			.rows = sc_session_rows(s.session),
+			.lines = sc_delivery_lines(s.delivery),
+			.last = sc_session_last(s.session),
+			.resume = sc_session_resume(s.session),
+			.signo = sc_ending_signo(s.ending),
+		};
 	}
-	s.result.signo = sc_ending_signo(s.ending);
 	tear_down(&s);
-	*ret_result = s.result;
 	return rc;
 }
