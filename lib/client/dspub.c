@@ -9,21 +9,10 @@
 #include "base/file.h"
 #include "net/url.h"
 
-#define DRAIN_MS 1500   /* after a signal: how long an answer and a busy reader are waited for */
 #define ANSWER_MS 60000 /* for an answer: a loaded server's commit takes its time */
 #define STATE_MAX 4096
 
 static const char tried[] = "cannot publish";
-
-static void note_error(struct sc_dspub *p, const struct sc_err *err)
-{
-	if (p->rc < 0)
-		return;
-	p->rc = err->code;
-	p->err = *err;
-	if (!p->err.object[0] && p->place[0])
-		sc_err_on(&p->err, "to stream", p->place);
-}
 
 static bool ending(const struct sc_dspub *p)
 {
@@ -44,7 +33,6 @@ static void on_ending(void *arg)
 {
 	struct sc_dspub *p = arg;
 
-	sc_input_want(p->input, false);
 	if (!p->asking)
 		close_connection(p);
 }
@@ -59,7 +47,7 @@ void sc_dspub_begin_end(struct sc_dspub *p, bool now)
 
 void sc_dspub_give_up(struct sc_dspub *p, const struct sc_err *err)
 {
-	note_error(p, err);
+	sc_ending_note(p->ending, err);
 	sc_dspub_begin_end(p, true);
 }
 
@@ -155,7 +143,7 @@ int sc_dspub_make_post(struct sc_dspub *p, bool json, struct sc_err *err)
 	if (p->post)
 		return 0;
 	if (p->o->producer)
-		sc_pubrow_stored(p->rows, p->state.after);
+		sc_pubrow_stored(sc_publines_rows(p->lines), p->state.after);
 	return sc_dspost_new(&o, &p->post, err);
 }
 
@@ -256,46 +244,25 @@ static void on_later(void *arg)
 
 static void take_lines(struct sc_dspub *p)
 {
-	struct sc_span line, row;
-	uint64_t number, of_line;
+	struct sc_publines_row row;
 	struct sc_err err;
-	int rc;
 
-	while (!ending(p) && !sc_dspost_full(p->post) && (!p->sink || !sc_sink_full(p->sink))) {
-		rc = sc_input_line(p->input, &line, &of_line, &err);
-		if (rc == 0)
-			break;
-		if (rc == 1) {
-			p->result.lines++;
-			rc = sc_pubrow_take(p->rows, line, of_line, &row, &number, &err);
-		}
-		if (rc == 1)
-			rc = sc_dspost_put(p->post, row, of_line, number, &err);
-		else if (rc == 2)
-			p->result.skipped++;
-		if (rc < 0) { /* what stands before it is published */
-			note_error(p, &err);
-			p->input_failed = true;
-			sc_input_want(p->input, false);
-			return;
-		}
-	}
-	sc_input_want(p->input, !ending(p) && !sc_dspost_full(p->post) &&
-					(!p->sink || !sc_sink_full(p->sink)));
+	while (!ending(p) && !sc_dspost_full(p->post) && !sc_publines_full(p->lines) &&
+	       sc_publines_take(p->lines, &row))
+		if (sc_dspost_put(p->post, row.text, row.line, row.number, &err) < 0)
+			sc_publines_refuse(p->lines, &err); /* what stands before it is published */
+	sc_publines_want(p->lines,
+			 !ending(p) && !sc_dspost_full(p->post) && !sc_publines_full(p->lines));
 }
 
-static void on_input(void *arg)
+static void on_ready(void *arg)
 {
 	sc_dspub_next(arg);
 }
 
-static void on_input_failed(void *arg, const struct sc_err *err)
+static bool refused(const struct sc_dspub *p)
 {
-	struct sc_dspub *p = arg;
-
-	note_error(p, err);
-	p->input_failed = true;
-	sc_dspub_next(p);
+	return sc_publines_refused(p->lines);
 }
 
 /* All that came in is stored: close the stream, or end. */
@@ -303,13 +270,13 @@ static void all_stored(struct sc_dspub *p)
 {
 	struct sc_err err;
 
-	if (!p->input_failed && !ending(p) && sc_dspost_ended(p->post, &err) < 0) {
+	if (!refused(p) && !ending(p) && sc_dspost_ended(p->post, &err) < 0) {
 		sc_dspub_give_up(p, &err);
 		return;
 	}
 	if (sc_dspub_save_state(p, &err) < 0) {
 		sc_dspub_give_up(p, &err);
-	} else if (p->d->close && p->step != STEP_CLOSE && !ending(p) && !p->input_failed) {
+	} else if (p->d->close && p->step != STEP_CLOSE && !ending(p) && !refused(p)) {
 		p->step = STEP_CLOSE;
 		ask(p);
 	} else {
@@ -330,12 +297,11 @@ void sc_dspub_next(struct sc_dspub *p)
 		ask(p);
 		return;
 	}
-	if (!p->input_failed)
-		take_lines(p);
+	take_lines(p);
 	if (p->asking)
 		return;
 	if (!sc_dspost_open(p->post)) {
-		rc = ending(p) && !p->input_failed ? 0 : sc_dspost_begin(p->post, &body, &err);
+		rc = ending(p) && !refused(p) ? 0 : sc_dspost_begin(p->post, &body, &err);
 		if (rc == 1 && sc_dspub_save_state(p, &err) < 0)
 			rc = err.code;
 		if (rc < 0) {
@@ -343,25 +309,13 @@ void sc_dspub_next(struct sc_dspub *p)
 			return;
 		}
 		if (rc == 0) {
-			if (ending(p) || p->input_failed || sc_input_ended(p->input))
+			if (ending(p) || refused(p) || sc_publines_ended(p->lines))
 				all_stored(p);
 			return;
 		}
-		if (!p->input_failed)
-			take_lines(p);
+		take_lines(p);
 	}
 	ask(p);
-}
-
-void sc_dspub_sink_failed(void *arg, const struct sc_err *err)
-{
-	struct sc_dspub *p = arg;
-
-	note_error(p, err);
-	sc_ending_left(p->ending);
-	sc_sink_free(p->sink);
-	p->sink = NULL;
-	sc_dspub_begin_end(p, false);
 }
 
 static void on_message(void *arg, const struct sc_client_message *m)
@@ -400,7 +354,7 @@ static void on_opened(void *arg, const struct sc_client_opened *opened)
 {
 	struct sc_dspub *p = arg;
 
-	snprintf(p->place, sizeof(p->place), "%s", opened->place);
+	sc_ending_place(p->ending, "to stream", opened->place);
 	if (!p->reconnects)
 		sc_events_connected(p->events, opened);
 	p->reconnects = false;
@@ -429,9 +383,8 @@ static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *end
 	}
 	if (!p->closing && was_asking && p->step == STEP_POST && sc_dspub_in_doubt(p)) {
 		sc_dspost_doubt(p->post, &err);
-		note_error(p, &err);
 		p->closing = true;
-		sc_ending_begin(p->ending);
+		sc_ending_give_up(p->ending, &err);
 	}
 	p->sent_before |= was_asking && p->step == STEP_POST;
 	if (ending(p))
@@ -447,12 +400,9 @@ static void on_finished(void *arg, const struct sc_err *err)
 	struct sc_dspub *p = arg;
 
 	if (!p->closing && err->code)
-		note_error(p, err);
+		sc_ending_note(p->ending, err);
 	p->closing = true;
-	sc_input_want(p->input, false);
-	if (p->sink)
-		sc_sink_finish(p->sink);
-	sc_ending_closed(p->ending);
+	sc_publines_closed(p->lines);
 }
 
 static void on_warning(void *arg, const char *text)
@@ -478,34 +428,7 @@ static int set_up_target(struct sc_dspub *p, struct sc_err *err)
 	return rc;
 }
 
-static int set_up_loop(struct sc_dspub *p, struct sc_err *err)
-{
-	static const struct sc_input_hooks input = { on_input, on_input_failed };
-	struct sc_sink_options sink = {
-		.fd = p->o->out_fd,
-		.name = "standard output",
-		.ack_fd = -1,
-		.room = on_room,
-		.failed = sc_dspub_sink_failed,
-		.arg = p,
-	};
-	int rc = sc_loop_new(&p->loop, err);
-
-	if (rc == 0)
-		rc = sc_timer_new(p->loop, on_late, p, &p->answer_timer, err);
-	if (rc == 0)
-		rc = sc_timer_new(p->loop, on_later, p, &p->later_timer, err);
-	if (rc == 0 && p->o->out_fd >= 0)
-		rc = sc_sink_new(p->loop, &sink, &p->sink, err);
-	if (rc == 0)
-		rc = sc_ending_new(p->loop, p->sink, DRAIN_MS, on_ending, p, &p->ending, err);
-	if (rc == 0)
-		rc = sc_input_open(p->loop, p->o->in_fd, (size_t)p->o->connection.message_max,
-				   &input, p, &p->input, err);
-	return rc;
-}
-
-static int set_up(struct sc_dspub *p, struct sc_err *err)
+static int set_up_client(struct sc_dspub *p, struct sc_err *err)
 {
 	static const struct sc_client_hooks hooks = {
 		.opened = on_opened,
@@ -515,10 +438,22 @@ static int set_up(struct sc_dspub *p, struct sc_err *err)
 		.warning = on_warning,
 	};
 	struct sc_client_options connection = p->o->connection;
+
+	connection.raw = true;
+	/* the last run's request may be larger than --batch makes them now */
+	connection.send_max = SIZE_MAX / 8;
+	return sc_client_new(p->loop, &connection, &hooks, p, &p->client, err);
+}
+
+static int set_up(struct sc_dspub *p, struct sc_err *err)
+{
+	static const struct sc_publines_hooks lines = {
+		.ending = on_ending,
+		.ready = on_ready,
+		.room = on_room,
+	};
 	int rc = sc_events_open(&p->o->events, &p->events, err);
 
-	if (rc == 0)
-		rc = sc_pubrow_new(&p->o->rows, &p->rows, err);
 	if (rc == 0)
 		rc = set_up_target(p, err);
 	if (rc == 0)
@@ -526,27 +461,29 @@ static int set_up(struct sc_dspub *p, struct sc_err *err)
 	if (rc == 0)
 		rc = choose_epoch(p, err);
 	if (rc == 0)
-		rc = set_up_loop(p, err);
-	connection.raw = true;
-	/* the last run's request may be larger than --batch makes them now */
-	connection.send_max = SIZE_MAX / 8;
-	p->step = p->d->create ? STEP_CREATE : STEP_LOOK;
+		rc = sc_loop_new(&p->loop, err);
 	if (rc == 0)
-		rc = sc_client_new(p->loop, &connection, &hooks, p, &p->client, err);
-	return rc;
+		rc = sc_timer_new(p->loop, on_late, p, &p->answer_timer, err);
+	if (rc == 0)
+		rc = sc_timer_new(p->loop, on_later, p, &p->later_timer, err);
+	if (rc == 0)
+		rc = sc_publines_new(p->loop, p->o, &lines, p, &p->lines, err);
+	if (rc < 0)
+		return rc;
+	p->ending = sc_publines_ending(p->lines);
+	p->result = sc_publines_result(p->lines);
+	p->step = p->d->create ? STEP_CREATE : STEP_LOOK;
+	return set_up_client(p, err);
 }
 
 static void tear_down(struct sc_dspub *p)
 {
 	sc_client_free(p->client);
-	sc_input_close(p->input);
-	sc_ending_free(p->ending);
-	sc_sink_free(p->sink);
+	sc_publines_free(p->lines);
 	sc_timer_free(p->later_timer);
 	sc_timer_free(p->answer_timer);
 	sc_loop_free(p->loop);
 	sc_dspost_free(p->post);
-	sc_pubrow_free(p->rows);
 	sc_cursor_close(p->state_lock);
 	sc_events_close(p->events);
 	sc_httpanswer_done(&p->answer);
@@ -556,7 +493,6 @@ static void tear_down(struct sc_dspub *p)
 	sc_bytes_done(&p->type);
 	sc_bytes_done(&p->request);
 	sc_bytes_done(&p->fields);
-	sc_bytes_done(&p->lines);
 	sc_bytes_done(&p->text);
 }
 
@@ -564,15 +500,11 @@ static void tear_down(struct sc_dspub *p)
 static void tell_doubt(struct sc_dspub *p)
 {
 	uint64_t first, last;
-	char text[200];
 
-	if (p->rc < 0 || !p->post || !sc_dspost_open(p->post))
+	if (!p->post || !sc_dspost_open(p->post))
 		return;
 	sc_dspost_lines(p->post, &first, &last);
-	snprintf(text, sizeof(text),
-		 "lines %llu to %llu were sent and not acknowledged: they may be stored or not",
-		 (unsigned long long)first, (unsigned long long)last);
-	sc_events_warning(p->events, text);
+	sc_events_in_doubt(p->events, first, last);
 }
 
 int sc_dspub_run(const struct sc_dspub_options *options, struct sc_publication_result *ret_result,
@@ -581,25 +513,25 @@ int sc_dspub_run(const struct sc_dspub_options *options, struct sc_publication_r
 	struct sc_dspub p = { .d = options, .o = options->common };
 	int rc;
 
+	*ret_result = (struct sc_publication_result){ 0 };
 	sc_httpanswer_init(&p.answer);
 	sc_bytes_init(&p.target, 1 << 20);
 	sc_bytes_init(&p.type, 1 << 16);
 	sc_bytes_init(&p.request, SIZE_MAX / 8);
 	sc_bytes_init(&p.fields, 1 << 17);
-	sc_bytes_init(&p.lines, SIZE_MAX / 4);
 	sc_bytes_init(&p.text, 2 * STATE_MAX);
 	rc = set_up(&p, err);
 	if (rc == 0)
 		rc = sc_loop_run(p.loop, err);
-	if (rc == 0)
-		tell_doubt(&p);
-	if (rc == 0 && p.rc < 0) {
-		rc = p.rc;
-		if (err)
-			*err = p.err;
+	if (rc == 0) {
+		rc = sc_ending_result(p.ending, err);
+		if (rc == 0)
+			tell_doubt(&p);
 	}
-	p.result.signo = sc_ending_signo(p.ending);
+	if (p.result) {
+		*ret_result = *p.result;
+		ret_result->signo = sc_ending_signo(p.ending);
+	}
 	tear_down(&p);
-	*ret_result = p.result;
 	return rc;
 }

@@ -12,22 +12,14 @@ static const char tried[] = "cannot publish";
 static int print(struct sc_dspub *p, struct sc_err *err)
 {
 	struct sc_dspost_row row;
+	int rc = 0;
 
-	sc_bytes_clear(&p->lines);
-	for (size_t i = 0; sc_dspost_row(p->post, i, &row); i++) {
-		p->result.rows++;
-		if (row.position)
-			p->result.last = row.position;
-		p->result.last_number = row.number;
-		if (p->sink && sc_pubrow_line(p->rows, row.text, row.position, &p->lines) < 0)
-			return sc_err_nomem(err, "cannot print lines");
-	}
+	for (size_t i = 0; rc == 0 && sc_dspost_row(p->post, i, &row); i++)
+		rc = sc_publines_stored(p->lines, row.text, row.position, row.number, err);
 	sc_dspost_drop(p->post);
-	if (p->sink && p->lines.len &&
-	    (sc_sink_put(p->sink, sc_span(p->lines.data, p->lines.len), 0, err) < 0 ||
-	     sc_sink_flush(p->sink, err) < 0))
-		sc_dspub_sink_failed(p, err);
-	return 0;
+	sc_publines_print(p->lines);
+	(void)sc_publines_flush(p->lines);
+	return rc;
 }
 
 /* Where the stream ends, as the answer says it; 0 where that is no number. */
@@ -68,7 +60,7 @@ static int behind(struct sc_dspub *p, struct sc_err *err)
 	}
 	if (p->d->seq == SC_DSPUB_SEQ_SKIP) {
 		for (size_t i = 0; sc_dspost_row(p->post, i, &row); i++)
-			p->result.skipped++;
+			p->result->skipped++;
 		sc_dspost_drop(p->post);
 		return 0;
 	}

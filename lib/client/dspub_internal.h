@@ -14,9 +14,7 @@
 #include "client/cursor.h"
 #include "client/dspost.h"
 #include "client/dspub.h"
-#include "client/ending.h"
-#include "client/input.h"
-#include "client/sink.h"
+#include "client/publines.h"
 #include "net/httpanswer.h"
 #include "net/loop.h"
 
@@ -30,30 +28,25 @@ struct sc_dspub {
 	struct sc_loop *loop;
 	struct sc_client *client;
 	struct sc_events *events;
-	struct sc_input *input;
-	struct sc_pubrow *rows;
+	struct sc_publines *lines;
+	struct sc_ending *ending; /* the lines' */
 	struct sc_dspost *post; /* NULL until the stream's type is known */
 	struct sc_cursor *state_lock;
 	struct sc_dspost_state state;
 	bool has_state;
-	struct sc_sink *sink;
-	struct sc_ending *ending;
 	struct sc_timer *answer_timer, *later_timer;
 	struct sc_httpanswer answer;
-	struct sc_bytes target, type, request, fields, lines, text;
+	struct sc_bytes target, type, request, fields, text;
 	char words[SC_DSPUB_WORDS]; /* the start of a refusal's body */
 	size_t words_len;
-	char place[160];
 	enum sc_dspub_step step;
-	bool asking, headed, reconnects, closing, epoch_tried, input_failed;
+	bool asking, headed, reconnects, closing, epoch_tried;
 	bool tail_known;
 	bool seq_refused; /* the request, as it seems, for its Stream-Seq */
 	bool sent_before; /* it was, and no answer came: it may be stored */
 	uint64_t tail;
 	unsigned refusals;
-	struct sc_publication_result result;
-	int rc;
-	struct sc_err err;
+	struct sc_publication_result *result; /* the lines' */
 };
 
 /* dspub.c */
@@ -65,7 +58,6 @@ void sc_dspub_begin_end(struct sc_dspub *p, bool now);
 void sc_dspub_next(struct sc_dspub *p);                /* what is to be done now */
 int sc_dspub_save_state(struct sc_dspub *p, struct sc_err *err);
 int sc_dspub_make_post(struct sc_dspub *p, bool json, struct sc_err *err);
-void sc_dspub_sink_failed(void *arg, const struct sc_err *err);
 
 /* dspub_answer.c: the answer is whole; or some of a refusal's body is there. */
 void sc_dspub_answered(struct sc_dspub *p);

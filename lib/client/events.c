@@ -241,3 +241,13 @@ void sc_events_warning(struct sc_events *e, const char *text)
 	end(e);
 	tell(e, SC_WARNING, "%s", text);
 }
+
+void sc_events_in_doubt(struct sc_events *e, uint64_t first, uint64_t last)
+{
+	char text[200];
+
+	snprintf(text, sizeof(text),
+		 "lines %llu to %llu were sent and not acknowledged: they may be stored or not",
+		 (unsigned long long)first, (unsigned long long)last);
+	sc_events_warning(e, text);
+}

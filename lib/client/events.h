@@ -46,6 +46,8 @@ void sc_events_skipped(struct sc_events *events, struct sc_span message, const s
 /* Rows from FIRST on, up to below NEXT, are read from the archive at URL; ROWS were. */
 void sc_events_catch_up(struct sc_events *events, const char *url, uint64_t first, uint64_t next);
 void sc_events_caught_up(struct sc_events *events, uint64_t rows, uint64_t resume);
+/* Lines of a publisher that were sent and not acknowledged. */
+void sc_events_in_doubt(struct sc_events *events, uint64_t first, uint64_t last);
 void sc_events_warning(struct sc_events *events, const char *text);
 
 #endif

@@ -4,17 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/ending.h"
-#include "client/input.h"
 #include "client/outbox.h"
 #include "client/protocol.h"
-#include "client/sink.h"
+#include "client/publines.h"
 #include "net/loop.h"
 #include "wire/greeting.h"
 #include "wire/publish.h"
 #include "wire/refusal.h"
 
-#define DRAIN_MS 1500 /* after a signal: how long replies and a busy reader are waited for */
 #define FAULTS_MAX 3  /* lost connections in a row without a frame stored between */
 #define LATER_MS 1000 /* before what a server could not store is sent again */
 #define LATER_MAX_MS 30000
@@ -26,35 +23,20 @@ struct publication {
 	struct sc_loop *loop;
 	struct sc_client *client;
 	struct sc_events *events;
-	struct sc_input *input;
 	struct sc_outbox *box;
-	struct sc_pubrow *rows;
-	struct sc_sink *sink; /* NULL when nobody wants the lines */
-	struct sc_ending *ending;
+	struct sc_publines *lines;
+	struct sc_ending *ending; /* the lines' */
 	struct sc_timer *later_timer;
-	struct sc_bytes url, store, lines;
-	char place[160]; /* for words */
+	struct sc_bytes url, store;
 	uint64_t epoch;
-	bool adopted; /* the epoch is the server's: once */
-	struct sc_publication_result result;
-	int rc;
-	struct sc_err err;
+	bool adopted;                         /* the epoch is the server's: once */
+	struct sc_publication_result *result; /* the lines' */
 	bool greeted, closing;
 	bool asked; /* we end the connection to make another one: nobody is told */
 	int64_t later_ms;
 	uint64_t fault_moved;
 	unsigned faults;
 };
-
-static void note_error(struct publication *p, const struct sc_err *err)
-{
-	if (p->rc < 0)
-		return;
-	p->rc = err->code;
-	p->err = *err;
-	if (!p->err.object[0] && p->place[0])
-		sc_err_on(&p->err, "to stream", p->place);
-}
 
 static bool ending(const struct publication *p)
 {
@@ -75,7 +57,6 @@ static void on_ending(void *arg)
 {
 	struct publication *p = arg;
 
-	sc_input_want(p->input, false);
 	sc_timer_stop(p->later_timer);
 	if (sc_outbox_empty(p->box) || !p->greeted)
 		close_connection(p);
@@ -91,7 +72,7 @@ static void begin_end(struct publication *p, bool now)
 
 static void give_up(struct publication *p, const struct sc_err *err)
 {
-	note_error(p, err);
+	sc_ending_note(p->ending, err);
 	begin_end(p, true);
 }
 
@@ -124,88 +105,58 @@ static void check_done(struct publication *p)
 {
 	if (p->closing || !sc_outbox_empty(p->box))
 		return;
-	if (ending(p) || (p->greeted && sc_input_ended(p->input)))
+	if (ending(p) || (p->greeted && sc_publines_ended(p->lines)))
 		begin_end(p, true);
 }
 
 /* Lines into the outbox, as long as it takes them. */
 static void take_lines(struct publication *p)
 {
-	struct sc_span line, row;
-	uint64_t number, of_line;
+	struct sc_publines_row row;
 	struct sc_err err;
-	int rc = 1;
 
 	if (!p->greeted || ending(p))
 		return;
-	while (!sc_outbox_full(p->box)) {
-		rc = sc_input_line(p->input, &line, &of_line, &err);
-		if (rc == 0)
-			break;
-		if (rc == 1) {
-			p->result.lines++;
-			rc = sc_pubrow_take(p->rows, line, of_line, &row, &number, &err);
-		}
-		if (rc == 1)
-			rc = sc_outbox_put(p->box, row, of_line, number, &err);
-		else if (rc == 2)
-			p->result.skipped++;
-		if (rc < 0) { /* what stands before it is published */
-			note_error(p, &err);
-			send_frames(p);
-			begin_end(p, false);
-			return;
-		}
-	}
-	sc_input_want(p->input, !sc_outbox_full(p->box));
+	while (!sc_outbox_full(p->box) && sc_publines_take(p->lines, &row))
+		if (sc_outbox_put(p->box, row.text, row.line, row.number, &err) < 0)
+			sc_publines_refuse(p->lines, &err);
+	sc_publines_want(p->lines, !sc_outbox_full(p->box));
 	send_frames(p);
-	check_done(p);
+	if (sc_publines_refused(p->lines))
+		begin_end(p, false);
+	else
+		check_done(p);
 }
 
-static void on_input(void *arg)
-{
-	take_lines(arg);
-}
-
-static void on_input_failed(void *arg, const struct sc_err *err)
-{
-	note_error(arg, err);
-	begin_end(arg, false);
-}
-
-/* Nobody reads the lines any more: what is on its way is still acknowledged, and no more taken. */
-static void on_sink_failed(void *arg, const struct sc_err *err)
+static void on_ready(void *arg)
 {
 	struct publication *p = arg;
 
-	note_error(p, err);
-	sc_ending_left(p->ending);
-	sc_sink_free(p->sink);
-	p->sink = NULL;
-	if (sc_client_paused(p->client) && !p->closing)
+	if (sc_publines_refused(p->lines))
+		begin_end(p, false);
+	else
+		take_lines(p);
+}
+
+static void on_left(void *arg)
+{
+	struct publication *p = arg;
+
+	if (!p->closing)
 		sc_client_resume(p->client);
-	begin_end(p, false);
 }
 
 /* The acknowledged rows as lines. */
 static int print(struct publication *p, struct sc_err *err)
 {
 	struct sc_outbox_row row;
+	int rc = 0;
 
-	sc_bytes_clear(&p->lines);
-	for (size_t i = 0; sc_outbox_stored(p->box, i, &row); i++) {
-		p->result.rows++;
-		if (row.offset)
-			p->result.last = row.offset;
-		p->result.last_number = row.number;
-		if (p->sink && sc_pubrow_line(p->rows, row.text, row.offset, &p->lines) < 0)
-			return sc_err_nomem(err, "cannot print lines");
-	}
-	if (p->sink && p->lines.len &&
-	    sc_sink_put(p->sink, sc_span(p->lines.data, p->lines.len), 0, err) < 0)
-		on_sink_failed(p, err);
+	for (size_t i = 0; rc == 0 && sc_outbox_stored(p->box, i, &row); i++)
+		rc = sc_publines_stored(p->lines, row.text, row.offset, row.number, err);
+	sc_publines_print(p->lines);
 	sc_outbox_drop(p->box);
-	return 0;
+	return rc;
 }
 
 static void on_later(void *arg)
@@ -333,7 +284,7 @@ static int check_epoch(struct publication *p, const struct sc_greeting *g, struc
 
 	if (!g->has_producer || g->producer_epoch <= p->epoch)
 		return 0;
-	if (p->o->has_epoch || p->adopted || p->result.rows) {
+	if (p->o->has_epoch || p->adopted || p->result->rows) {
 		sc_err_set(err, SC_E_REFUSED, tried,
 			   "the producer was taken over by another process with epoch %llu, ours "
 			   "is %llu",
@@ -377,12 +328,12 @@ static int take_greeting(struct publication *p, const struct sc_client_message *
 	stored = g.has_producer ? g.producer_seq : 0;
 	rc = sc_outbox_connected(p->box, stored, err);
 	if (rc == 0)
-		rc = sc_pubrow_schema(p->rows, g.schema, err);
+		rc = sc_pubrow_schema(sc_publines_rows(p->lines), g.schema, err);
 	if (rc < 0)
 		return rc;
-	sc_pubrow_stored(p->rows, stored);
-	if (stored > p->result.last_number)
-		p->result.last_number = stored;
+	sc_pubrow_stored(sc_publines_rows(p->lines), stored);
+	if (stored > p->result->last_number)
+		p->result->last_number = stored;
 	p->greeted = true;
 	if (p->o->ask)
 		begin_end(p, true);
@@ -402,7 +353,7 @@ static void on_message(void *arg, const struct sc_client_message *m)
 		take_reply(p, m->payload);
 	else if (take_greeting(p, m, &err) < 0)
 		give_up(p, &err);
-	if (p->sink && sc_sink_full(p->sink) && !p->closing)
+	if (sc_publines_full(p->lines) && !p->closing)
 		sc_client_pause(p->client);
 }
 
@@ -410,13 +361,10 @@ static void on_message(void *arg, const struct sc_client_message *m)
 static void on_batch(void *arg)
 {
 	struct publication *p = arg;
-	struct sc_err err;
 
-	if (p->sink && sc_sink_flush(p->sink, &err) < 0) {
-		on_sink_failed(p, &err);
+	if (!sc_publines_flush(p->lines))
 		return;
-	}
-	if (!p->closing && sc_client_paused(p->client) && (!p->sink || !sc_sink_full(p->sink)))
+	if (!p->closing && sc_client_paused(p->client) && !sc_publines_full(p->lines))
 		sc_client_resume(p->client);
 	if (p->closing)
 		return;
@@ -435,7 +383,7 @@ static void on_opened(void *arg, const struct sc_client_opened *opened)
 	struct publication *p = arg;
 
 	p->greeted = false;
-	snprintf(p->place, sizeof(p->place), "%s", opened->place);
+	sc_ending_place(p->ending, "to stream", opened->place);
 	if (!p->asked)
 		sc_events_connected(p->events, opened);
 	p->asked = false;
@@ -491,9 +439,8 @@ static enum sc_client_next on_ended(void *arg, const struct sc_client_ended *end
 	sc_timer_stop(p->later_timer);
 	sc_err_clear(&err);
 	if (!p->closing && !p->asked && judge(p, ended, &err) < 0) {
-		note_error(p, &err);
 		p->closing = true;
-		sc_ending_begin(p->ending);
+		sc_ending_give_up(p->ending, &err);
 	}
 	if (p->closing)
 		told.wait_ms = -1;
@@ -509,13 +456,10 @@ static void on_finished(void *arg, const struct sc_err *err)
 
 	if (!p->closing && err->code) {
 		sc_err_field_u64(&last, "stored_line", sc_outbox_line(p->box));
-		note_error(p, &last);
+		sc_ending_note(p->ending, &last);
 	}
 	p->closing = true;
-	sc_input_want(p->input, false);
-	if (p->sink)
-		sc_sink_finish(p->sink);
-	sc_ending_closed(p->ending);
+	sc_publines_closed(p->lines);
 }
 
 static void on_warning(void *arg, const char *text)
@@ -555,33 +499,14 @@ static int set_up_connection(struct publication *p, struct sc_err *err)
 	return sc_client_new(p->loop, &connection, &hooks, p, &p->client, err);
 }
 
-static int set_up_loop(struct publication *p, struct sc_err *err)
-{
-	static const struct sc_input_hooks input = { on_input, on_input_failed };
-	struct sc_sink_options sink = {
-		.fd = p->o->out_fd,
-		.name = "standard output",
-		.ack_fd = -1,
-		.room = on_room,
-		.failed = on_sink_failed,
-		.arg = p,
-	};
-	int rc = sc_loop_new(&p->loop, err);
-
-	if (rc == 0)
-		rc = sc_timer_new(p->loop, on_later, p, &p->later_timer, err);
-	if (rc == 0 && p->o->out_fd >= 0)
-		rc = sc_sink_new(p->loop, &sink, &p->sink, err);
-	if (rc == 0)
-		rc = sc_ending_new(p->loop, p->sink, DRAIN_MS, on_ending, p, &p->ending, err);
-	if (rc == 0)
-		rc = sc_input_open(p->loop, p->o->in_fd, p->o->connection.message_max, &input, p,
-				   &p->input, err);
-	return rc;
-}
-
 static int set_up(struct publication *p, struct sc_err *err)
 {
+	static const struct sc_publines_hooks lines = {
+		.ending = on_ending,
+		.ready = on_ready,
+		.room = on_room,
+		.left = on_left,
+	};
 	struct sc_outbox_options box = {
 		.window = p->o->window,
 		.batch = p->o->batch,
@@ -591,69 +516,56 @@ static int set_up(struct publication *p, struct sc_err *err)
 	int rc = sc_events_open(&p->o->events, &p->events, err);
 
 	if (rc == 0)
-		rc = sc_pubrow_new(&p->o->rows, &p->rows, err);
-	if (rc == 0)
 		rc = sc_outbox_new(&box, &p->box, err);
 	if (rc == 0)
-		rc = set_up_loop(p, err);
+		rc = sc_loop_new(&p->loop, err);
 	if (rc == 0)
-		rc = set_up_connection(p, err);
-	return rc;
+		rc = sc_timer_new(p->loop, on_later, p, &p->later_timer, err);
+	if (rc == 0)
+		rc = sc_publines_new(p->loop, p->o, &lines, p, &p->lines, err);
+	if (rc < 0)
+		return rc;
+	p->ending = sc_publines_ending(p->lines);
+	p->result = sc_publines_result(p->lines);
+	return set_up_connection(p, err);
 }
 
 static void tear_down(struct publication *p)
 {
 	sc_client_free(p->client);
-	sc_input_close(p->input);
-	sc_ending_free(p->ending);
-	sc_sink_free(p->sink);
+	sc_publines_free(p->lines);
 	sc_timer_free(p->later_timer);
 	sc_loop_free(p->loop);
 	sc_outbox_free(p->box);
-	sc_pubrow_free(p->rows);
 	sc_events_close(p->events);
 	if (p->url.data)
 		explicit_bzero(p->url.data, p->url.len); /* it may hold a password */
 	sc_bytes_done(&p->url);
 	sc_bytes_done(&p->store);
-	sc_bytes_done(&p->lines);
-}
-
-/* Ended before all replies came: which lines are they? */
-static void tell_doubt(struct publication *p)
-{
-	uint64_t first, last;
-	char text[200];
-
-	if (p->rc < 0 || !sc_outbox_in_doubt(p->box, &first, &last))
-		return;
-	snprintf(text, sizeof(text),
-		 "lines %llu to %llu were sent and not acknowledged: they may be stored or not",
-		 (unsigned long long)first, (unsigned long long)last);
-	sc_events_warning(p->events, text);
 }
 
 int sc_publication_run(const struct sc_publication_options *options,
 		       struct sc_publication_result *ret_result, struct sc_err *err)
 {
 	struct publication p = { .o = options, .epoch = options->epoch };
+	uint64_t first, last;
 	int rc;
 
+	*ret_result = (struct sc_publication_result){ 0 };
 	sc_bytes_init(&p.url, 1 << 20);
 	sc_bytes_init(&p.store, 16 << 20);
-	sc_bytes_init(&p.lines, SIZE_MAX / 4);
 	rc = set_up(&p, err);
 	if (rc == 0)
 		rc = sc_loop_run(p.loop, err);
-	if (rc == 0)
-		tell_doubt(&p);
-	if (rc == 0 && p.rc < 0) {
-		rc = p.rc;
-		if (err)
-			*err = p.err;
+	if (rc == 0) { /* ended before all replies came, maybe: which lines are they? */
+		rc = sc_ending_result(p.ending, err);
+		if (rc == 0 && sc_outbox_in_doubt(p.box, &first, &last))
+			sc_events_in_doubt(p.events, first, last);
 	}
-	p.result.signo = sc_ending_signo(p.ending);
+	if (p.result) {
+		*ret_result = *p.result;
+		ret_result->signo = sc_ending_signo(p.ending);
+	}
 	tear_down(&p);
-	*ret_result = p.result;
 	return rc;
 }

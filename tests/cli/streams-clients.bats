@@ -161,6 +161,13 @@ chain() {
 	[[ $output == '[1,{"a":1}]' ]]
 }
 
+@test "--until-idle: it is the stream that has to be silent, not the consumer" {
+	printf '"%s"\n' "$(head -c 3000000 /dev/zero | base64 -w0)" >large
+	pub -q --create application/json "$url/s" < <(cat large large)
+	sub --offset earliest --until-idle 2s --payload "$url/s" | { sleep 4; cat; } >got
+	same <(cat large large) got
+}
+
 @test "statuses" {
 	abc
 	run -66 --separate-stderr sub "$url/none"
