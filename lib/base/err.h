@@ -25,9 +25,9 @@
 #define SC_CODES(X) \
 	X(PARTIAL, 1, "partial", "done in part: some rows or messages were skipped or set aside") \
 	X(USAGE, 64, "usage", "the command line is wrong") \
-	X(DATA, 65, "bad_data", "input data was refused; the line, row or column is named") \
+	X(DATA, 65, "bad_data", "data was refused or is damaged; the line, row, column or file is named") \
 	X(NOLOG, 66, "not_found", "no such log, file or stream") \
-	X(UNAVAILABLE, 69, "unavailable", "cannot connect, or the peer is gone and the tries are spent") \
+	X(UNAVAILABLE, 69, "unavailable", "cannot connect or listen, or the peer is gone and the tries are spent") \
 	X(INTERNAL, 70, "internal", "an internal error") \
 	X(NOMEM, 70, "no_memory", "out of memory") \
 	X(CANTCREAT, 73, "cannot_create", "cannot create a file or log") \

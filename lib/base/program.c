@@ -498,6 +498,13 @@ static void usual_move(struct sc_err *err)
 	case EDQUOT:
 		sc_err_next(err, "make room, and try again");
 		break;
+	case ENOENT:
+	case ENOTDIR:
+		sc_err_next(err, "check the path");
+		break;
+	case EADDRNOTAVAIL:
+		sc_err_next(err, "give an address of this machine");
+		break;
 	case EACCES:
 	case EPERM:
 		sc_err_next(err, "give this user the right to it");

@@ -401,6 +401,10 @@ static int judge(struct publication *p, const struct sc_client_ended *ended, str
 		return sc_protocol_other(ended->headers, err) ? err->code : 0;
 	}
 	sc_refusal_parse(ended->close_code, ended->close_reason, &refusal);
+	/* protocol 1 has no word for it: the key is not known */
+	if (refusal.kind == SC_REFUSAL_BAD_REQUEST && strstr(refusal.detail, "unknown query") &&
+	    strstr(refusal.detail, "publish"))
+		refusal.kind = SC_REFUSAL_PUBLISH_DISABLED;
 	if (refusal.kind != SC_REFUSAL_NONE) {
 		rc = sc_refusal_err(&refusal, tried, err);
 		if (refusal.kind == SC_REFUSAL_BAD_REQUEST && strstr(refusal.detail, "producer"))

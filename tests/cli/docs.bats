@@ -198,6 +198,34 @@ parses() {
 	done
 }
 
+# offered WORD...: what bash offers for the last word
+offered() {
+	COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+	"_${1//-/_}"
+	echo "${COMPREPLY[*]}"
+}
+
+@test "bash completes every option, verbs, and the values that can be told" {
+	for program in "${programs[@]}"; do
+		# shellcheck source=/dev/null
+		source "$SC_ROOT/completions/$program.bash"
+		for verb in '' $("$program" --help | awk '/^Verbs:/{on=1;next} /^$/{on=0} on && /^  [a-z]/{print $1}'); do
+			all=" $(offered "$program" $verb --) "
+			for flag in $("$program" $verb --help | sed -nE 's/^  (-[a-zA-Z], |    )(--[a-z-]+).*/\2/p'); do
+				[[ $all == *" $flag "* ]] || { echo "$program $verb: $flag is not offered"; false; }
+			done
+		done
+	done
+	touch file.pem
+	[[ $(offered sc-log re) == 'read restore reindex' ]]
+	[[ $(offered sc-log -v read --fro) == '--from' ]]
+	[[ $(offered sc-log read --from '') == 'earliest' && $(offered sc-log read --from = '') == 'earliest' ]]
+	[[ $(offered sc-log read file) == 'file.pem' && -z $(offered sc-log read --count '') ]]
+	[[ $(offered sc-serve --wire '') == '1 2 4 5' && $(offered sc-serve --cert f) == 'file.pem' ]]
+	[[ $(offered sc-serve name = f) == 'file.pem' && $(offered sc-streams f) == 'file.pem' ]]
+	[[ $(offered sc-sub --live '') == 'long-poll sse' && $(offered sc-node sub --ack m) == 'manual' ]]
+}
+
 @test "installed: programs, pages and completions, and gone again" {
 	command -v make >/dev/null || skip "no make"
 	# In folders with a blank in their names, and others may read them whatever the umask is.

@@ -127,7 +127,13 @@ usage() {
 	[[ $stderr == *'the server has no stream of that name; it serves: rows, typed' ]]
 	stop server
 	serve server rows
-	run -76 --separate-stderr pub "$url/rows" <<<'{}'
+	for producer in '' '-P p --bare'; do
+		run -77 --separate-stderr pub $producer "$url/rows" <<<'{}'
+		[[ $stderr == *': the server takes no publishers; start it with --publish' ]]
+	done
+	stop server
+	serve server --wire 2 rows
+	run -77 --separate-stderr pub "$url/rows" <<<'{}'
 	stop server
 	echo 'read reader' >tokens
 	serve server --publish --token-file tokens rows
