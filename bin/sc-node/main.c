@@ -255,7 +255,7 @@ static const struct sc_example examples[] = {
 	{ NULL, NULL },
 };
 
-static const int statuses[] = { 1, 65, 69, 70, 74, 76, 77, 78, 80, 81, 0 };
+static const int statuses[] = { 1, 65, 66, 69, 70, 74, 76, 77, 78, 80, 81, 0 };
 
 static const struct sc_program program = {
 	.name = "sc-node",

@@ -219,7 +219,7 @@ static void on_finished(void *arg, const struct sc_err *err)
 	    (told.code == SC_E_UNAVAILABLE ? !told.errnum : told.code && !told.next[0]))
 		sc_err_next(&told, "a server of the published package speaks the other order: "
 				   "--order auto finds out");
-	if (told.code == SC_E_NOLOG) /* 404: nothing to connect to */
+	if (told.code == SC_E_NOLOG && !told.errnum) /* 404: nothing to connect to; not a file */
 		told.code = SC_E_UNAVAILABLE;
 	if (l->hooks.finished)
 		l->hooks.finished(l->arg, &told);

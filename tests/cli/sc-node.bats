@@ -718,5 +718,7 @@ usage() { # WORDS ARGUMENT...
 	[[ $stderr == *'401'* && $stderr != *wrong* ]]
 	run -77 sc-node pub c s 1 --url "$url/msg" --ca cert.pem
 	run -69 sc-node pub c s 1 --url "$url" --token-file tokens --ca cert.pem
+	run -66 --separate-stderr sc-node pub c s 1 --url "$url/msg" --token-file nowhere --ca cert.pem
+	[[ $stderr == "sc-node: cannot read file 'nowhere': No such file or directory; check the path" ]]
 	run ! sc-node pub c s 1 --url "$url/msg" --token-file tokens
 }
