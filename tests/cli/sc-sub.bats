@@ -176,7 +176,7 @@ usage() {
 
 @test "a cursor that cannot be made, 73" {
 	run -73 --separate-stderr sc-sub --cursor /proc/none/c ws://127.0.0.1:1/t
-	[[ $stderr == "sc-sub: cannot make the folders of cursor file '/proc/none/c': No such file or directory" ]]
+	[[ $stderr == "sc-sub: cannot make the folders of cursor file '/proc/none/c': No such file or directory; check the path" ]]
 	# found at the start, not at the first save
 	mkdir folder
 	run -73 --separate-stderr sc-sub ws://127.0.0.1:1/t --cursor folder
