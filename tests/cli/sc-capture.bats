@@ -51,7 +51,7 @@ usage() {
 
 @test "files that cannot be used" {
 	run -66 --separate-stderr sc-capture --send-file nofile ws://127.0.0.1:1/
-	[[ $stderr == "sc-capture: cannot read file 'nofile': No such file or directory" ]]
+	[[ $stderr == "sc-capture: cannot read file 'nofile': No such file or directory; check the path" ]]
 	run -78 --separate-stderr sc-capture --ca nofile wss://127.0.0.1:1/
 	[[ $stderr == "sc-capture: cannot use the CA file 'nofile': No such file or directory; "* ]]
 	run -78 --separate-stderr sc-capture --map '.[' ws://127.0.0.1:1/

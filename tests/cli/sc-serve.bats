@@ -62,7 +62,7 @@ get() {
 	usage 78 "cannot listen on address 'foo': it is not HOST:PORT, [IPV6]:PORT, :PORT or unix:PATH (ports are 0 to 65535)" --listen foo rows
 	usage 78 "cannot listen on address '127.0.0.1:99999': it is not HOST:PORT, [IPV6]:PORT, :PORT or unix:PATH (ports are 0 to 65535)" \
 		--listen 127.0.0.1:99999 rows
-	usage 69 "cannot listen on address '8.8.8.8:80': Cannot assign requested address" --listen 8.8.8.8:80 rows
+	usage 69 "cannot listen on address '8.8.8.8:80': Cannot assign requested address; give an address of this machine" --listen 8.8.8.8:80 rows
 	serve server rows
 	run -69 --separate-stderr sc-serve --listen "127.0.0.1:$port" rows
 	[[ $stderr == "sc-serve: cannot listen on address '127.0.0.1:$port': Address already in use; stop the other program, or choose another port (port 0 takes a free one)" ]]
@@ -213,7 +213,7 @@ P
 }
 
 @test "token files that cannot be used: 66, 78, the line named" {
-	usage 66 "cannot read file 'none': No such file or directory" --listen :0 --token-file none rows
+	usage 66 "cannot read file 'none': No such file or directory; check the path" --listen :0 --token-file none rows
 	printf 'read good\nwrite bad\n' >tokens
 	usage 78 "cannot use token file 'tokens': line 2: the first word is none of read, publish, all; write one token a line, with read, publish or all in front" \
 		--listen :0 --token-file tokens rows

@@ -108,7 +108,7 @@ usage() { # STATUS WORDS ARGUMENT...
 	run -77 --separate-stderr "${plain[@]}" sc-streams ls data
 	chmod 755 data
 	rm -r data
-	usage 69 "cannot listen on address '8.8.8.8:80': Cannot assign requested address" --listen 8.8.8.8:80 data
+	usage 69 "cannot listen on address '8.8.8.8:80': Cannot assign requested address; give an address of this machine" --listen 8.8.8.8:80 data
 	usage 78 "cannot listen on address 'foo': it is not HOST:PORT, [IPV6]:PORT, :PORT or unix:PATH (ports are 0 to 65535)" --listen foo data
 	echo nonsense >x.pem
 	run -78 --separate-stderr sc-streams --listen :0 --cert x.pem --key x.pem data
