@@ -1,8 +1,10 @@
 /* json/walk.c: reading values of a text that was scanned: it is known to be right, so nothing is
- * checked again, but for where it ends: rows of a file that somebody made up come here too. */
+ * checked again. */
 #include "json/scan.h"
 
 #include "json/scan_internal.h"
+
+/* But where it ends is: rows of a file that somebody made up come here, too. */
 
 static const char *skip_blanks(const char *p, const char *end, bool *newlines)
 {
