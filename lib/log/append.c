@@ -220,7 +220,7 @@ static int make_exts(struct commit *c, struct sc_err *err)
 	struct sc_bytes *ext = &c->log->ext;
 
 	sc_bytes_clear(ext);
-	if (mark.version > 1 && c->state.next == mark.from && sc_ext_put_schema(ext, &mark) < 0)
+	if (mark.version > 1 && c->state.last < mark.from && sc_ext_put_schema(ext, &mark) < 0)
 		return sc_err_nomem(err, "cannot append");
 	c->first = rows->offsets ? rows->offsets[0] : c->state.next;
 	c->last = rows->offsets ? rows->offsets[rows->count - 1] : c->state.next + rows->count - 1;
@@ -447,7 +447,7 @@ int sc_log_append(struct sc_log *log, const struct sc_log_rows *rows,
 		rc = sc_index_begin(log, &c.txn, &c.state, err);
 	if (rc < 0)
 		return rc;
-	sc_journal_above_schema(log, &c.state);
+	sc_journal_leave_out(log, &c.state);
 	rc = check_state(&c, &dup, err);
 	if (rc == 0)
 		rc = check_schema(&c, err);

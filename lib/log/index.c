@@ -160,8 +160,10 @@ static int check_index(struct sc_log *log, const struct sc_record *record, struc
 		return 0;
 	if (rc < 0)
 		return rc;
-	if (state.floor < log->settings.floor.offset)
-		return 0; /* a trim died between log.json and the index, or the index was restored */
+	/* a trim, or what leaves offsets out, died between log.json and the index; or the index was
+	 * restored */
+	if (state.floor < log->settings.floor.offset || state.next < log->settings.next)
+		return 0;
 	if (log->mode == SC_LOG_APPEND) {
 		rc = index_is_behind(log, &state, err);
 		if (rc != 0)

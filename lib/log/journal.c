@@ -360,12 +360,25 @@ int sc_journal_clear_ahead(const struct sc_log *log, const struct sc_state *stat
 	return sc_sync_dir(path, err);
 }
 
-void sc_journal_above_schema(const struct sc_log *log, struct sc_state *state)
+void sc_journal_leave_out(const struct sc_log *log, struct sc_state *state)
 {
 	uint64_t from = sc_settings_schema(&log->settings).from;
 
 	if (state->next < from)
 		state->next = from;
+	if (state->next < log->settings.next)
+		state->next = log->settings.next;
+}
+
+int sc_journal_clear_behind(struct sc_log *log, const struct sc_state *state, struct sc_err *err)
+{
+	int rc = sc_journal_use(log, state, err);
+
+	if (rc == 0)
+		rc = sc_journal_write(log, zeros, SC_BLOCK_HEAD, state->end, err);
+	if (rc == 0)
+		rc = sc_journal_sync(log, err);
+	return rc < 0 ? rc : sc_journal_clear_ahead(log, state, err);
 }
 
 static int put_entry(struct sc_kv_txn *txn, uint64_t name, const struct sc_journal_entry *entry,
@@ -388,7 +401,7 @@ int sc_journal_rotate(struct sc_log *log, struct sc_kv_txn *txn, struct sc_state
 
 	/* whoever makes it gives it the same name: one left by who died is taken, not passed
 	 * over */
-	sc_journal_above_schema(log, s);
+	sc_journal_leave_out(log, s);
 	place.journal = name = s->next;
 	if (rc < 0)
 		return rc;

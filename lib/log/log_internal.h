@@ -29,6 +29,8 @@
 #define SC_JOURNAL_MIN (4u << 10)
 #define SC_JOURNAL_MAX (1u << 30)
 #define SC_SPARSE_BYTES (64u << 10)  /* a look-up entry about every so many bytes of journal */
+/* What is left out ends below this: behind it there must be offsets for rows. */
+#define SC_NEXT_MAX (UINT64_MAX - 2 - (1ull << 20))
 #define SC_SOURCES_MAX 32768         /* an anchor has room for them all, whatever their names */
 #define SC_PRODUCERS_MAX 4096        /* remembered; the longest idle ones are forgotten first */
 
@@ -55,6 +57,7 @@ struct sc_settings {
 	uint64_t message_max, journal_bytes;
 	bool network_ok;
 	struct sc_floor floor;
+	uint64_t next;         /* offsets below it are not given any more; 0: nothing is left out */
 };
 void sc_settings_init(struct sc_settings *s);
 void sc_settings_done(struct sc_settings *s);
@@ -210,10 +213,14 @@ void sc_journal_close(struct sc_log *log);
 int sc_journal_clear_ahead(const struct sc_log *log, const struct sc_state *state,
 		struct sc_err *err);
 /*
- * A schema never begins above the next offset but in a copy that was made during a migration: what
- * is missing there is not given again, and no row stands before its schema.
+ * Offsets that log.json leaves out are not given. A schema never begins above the next one but in a
+ * copy that was made during a migration: what is missing there is not given again, and no row
+ * stands before its schema.
  */
-void sc_journal_above_schema(const struct sc_log *log, struct sc_state *state);
+void sc_journal_leave_out(const struct sc_log *log, struct sc_state *state);
+/* Under the lock: nothing stands behind the end of the log that chains to it, not in the journal in
+ * use, nor in another. What an appender left there when it died was not acknowledged. */
+int sc_journal_clear_behind(struct sc_log *log, const struct sc_state *state, struct sc_err *err);
 /*
  * A new journal, because the one in use has its size, is suspect, or is to be sealed: made, and
  * noted in the index. The one in use must hold rows.
@@ -265,6 +272,15 @@ int sc_recover_settle(struct sc_log *log, const struct sc_recovery *r, struct sc
 /* Remove what a seal, a compaction or a trim left that died; when the new index is in place, so
  * that no reader looks there. */
 void sc_recover_sweep(struct sc_log *log, const struct sc_recovery *r);
+
+/* skip.c */
+/*
+ * The next COUNT offsets, and all others below LEAST, are given to no row any more: at once, for
+ * every process, and also after a power cut. What was left out; nothing when COUNT is 0 and LEAST
+ * is not above the next offset. SC_E_REFUSED: there are not so many.
+ */
+int sc_log_skip(struct sc_log *log, uint64_t count, uint64_t least, uint64_t *ret_first,
+		uint64_t *ret_next, struct sc_err *err);
 
 /* index.c */
 int sc_index_open(struct sc_log *log, struct sc_err *err);

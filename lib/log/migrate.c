@@ -63,24 +63,10 @@ out:
 	return rc;
 }
 
-/* Nothing stands behind the end of the log that chains to it: not in the journal in use, nor in
- * another. */
-static int clear_behind(struct sc_log *log, const struct sc_state *state, struct sc_err *err)
-{
-	static const char zeros[SC_BLOCK_HEAD];
-	int rc = sc_journal_use(log, state, err);
-
-	if (rc == 0)
-		rc = sc_journal_write(log, zeros, sizeof(zeros), state->end, err);
-	if (rc == 0)
-		rc = sc_journal_sync(log, err);
-	return rc < 0 ? rc : sc_journal_clear_ahead(log, state, err);
-}
-
 static int put_in_force(struct sc_log *log, const struct sc_state *state,
 			const struct sc_schema_mark *mark, struct sc_err *err)
 {
-	int rc = clear_behind(log, state, err);
+	int rc = sc_journal_clear_behind(log, state, err);
 
 	if (rc == 0)
 		rc = sc_settings_add(&log->settings, mark, err);

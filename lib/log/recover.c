@@ -578,6 +578,8 @@ int sc_recover(struct sc_log *log, struct sc_recovery *r, struct sc_err *err)
 		r->state.next = r->beyond;
 		r->state.suspect = 1;
 	}
+	if (rc == 0 && r->state.next < log->settings.next)
+		r->state.next = log->settings.next; /* what was left out and never given */
 	if (rc == 0 && r->state.rows > r->state.floor_rows) {
 		rc = sc_find_row(log, &r->state, r->state.floor, &found, err);
 		if (rc == 1) {

@@ -194,6 +194,8 @@ static int read_members(const struct sc_json *root, const char *path, struct sc_
 	     !read_u64(&member, "rows", 0, UINT64_MAX, &s->floor.rows) ||
 	     !read_u64(&member, "bytes", 0, UINT64_MAX, &s->floor.bytes)))
 		return refuse(path, "the floor is not three numbers", err);
+	if (!read_u64(root, "next", 1, UINT64_MAX - 1, &s->next))
+		return refuse(path, "next is not an offset", err);
 	return 0;
 }
 
@@ -375,12 +377,13 @@ static int make_text(const struct sc_settings *s, struct sc_bytes *text)
 				   (unsigned long long)s->journal_bytes,
 				   s->network_ok ? "true" : "false");
 	if (rc == 0)
-		rc = sc_bytes_putf(text,
-				   "\"floor\":{\"offset\":%llu,\"rows\":%llu,\"bytes\":%llu}}\n",
+		rc = sc_bytes_putf(text, "\"floor\":{\"offset\":%llu,\"rows\":%llu,\"bytes\":%llu}",
 				   (unsigned long long)s->floor.offset,
 				   (unsigned long long)s->floor.rows,
 				   (unsigned long long)s->floor.bytes);
-	return rc;
+	if (rc == 0 && s->next)
+		rc = sc_bytes_putf(text, ",\n\"next\":%llu", (unsigned long long)s->next);
+	return rc == 0 ? sc_bytes_puts(text, "}\n") : rc;
 }
 
 /* Called under the log's lock, or before there is a log. */
