@@ -9,7 +9,7 @@ _sc_seal() {
 	elif [[ $prev == '=' ]]; then
 		prev=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
-		options='--force --target --age --compact --level --keep-local --keep-rows -A --archive --keep-archive --ship --take-over --watch --interval -d --dry-run -v --verbose -q --quiet --json --options-file -h --help --version'
+		options='--force --target --age --compact --level --keep-local --keep-rows -A --archive --keep-archive --ship --take-over --jump --watch --interval -d --dry-run -v --verbose -q --quiet --json --options-file -h --help --version'
 		paths=1
 		case $prev in
 		--target) kind=none ;;
@@ -19,6 +19,7 @@ _sc_seal() {
 		--keep-rows) kind=none ;;
 		-A | --archive) kind=none ;;
 		--keep-archive) kind=none ;;
+		--jump) kind=none ;;
 		--interval) kind=none ;;
 		--options-file) kind=files ;;
 		esac

@@ -81,15 +81,22 @@ int archive_open(struct round *r, struct sc_err *err)
 	if (!r->o->archive || t->archive)
 		return 0;
 	if (r->o->take_over && !t->seized) {
-		rc = sc_archive_seize(t->log, r->o->archive, &settings, r->o->dry_run, &t->archive,
+		t->seizure = (struct sc_archive_seizure){ .dry = r->o->dry_run,
+							  .no_jump = r->o->jump_given &&
+								     !r->o->jump,
+							  .jump = r->o->jump };
+		rc = sc_archive_seize(t->log, r->o->archive, &settings, &t->seizure, &t->archive,
 				      err);
 		t->seized = rc == 0;
 		if (rc == 0)
 			round_note(r, ACT_TAKEN_OVER, &(struct sc_sealed){ .first = 0 }, 1, NULL);
-		return rc;
+	} else {
+		rc = sc_archive_open_log(t->log, r->o->archive, &settings, r->o->dry_run,
+					 &t->archive, err);
 	}
-	return sc_archive_open_log(t->log, r->o->archive, &settings, r->o->dry_run, &t->archive,
-				   err);
+	if (rc == 0)
+		report_late(r);
+	return rc;
 }
 
 int archive_run(struct round *r, struct sc_err *err)

@@ -86,6 +86,14 @@ static const struct sc_opt options[] = {
 	  .into = INTO(take_over),
 	  .help = "this log writes the archive from now on, whoever did; its rows are compared "
 		  "before" },
+	{ .name = "jump",
+	  .kind = SC_OPT_OFFSET,
+	  .arg = "N",
+	  .into = INTO(jump),
+	  .seen = INTO(jump_given),
+	  .standard = "1048576",
+	  .help = "with --take-over, leave out at least so many offsets, which the other copy may "
+		  "have given; 0: none" },
 	SC_OPT_GROUP("How it runs"),
 	{ .name = "watch",
 	  .kind = SC_OPT_FLAG,
@@ -276,6 +284,8 @@ static int check(const struct opts *o, struct sc_err *err)
 	if ((o->ship_given || o->take_over) && !o->archive)
 		return sc_err_set(err, SC_E_USAGE, "cannot archive", "--%s needs --archive",
 				  o->ship_given ? "ship" : "take-over");
+	if (o->jump_given && !o->take_over)
+		return sc_err_set(err, SC_E_USAGE, "cannot archive", "--jump needs --take-over");
 	if (o->keep_archive.count && !o->archive)
 		return sc_err_set(err, SC_E_USAGE, "cannot archive",
 				  "--keep-archive needs --archive");
@@ -348,7 +358,7 @@ static const struct sc_example examples[] = {
 	{ NULL, NULL },
 };
 
-static const int statuses[] = { 65, 66, 69, 70, 74, 75, 76, 77, 78, 80, 0 };
+static const int statuses[] = { 65, 66, 69, 70, 74, 75, 76, 77, 78, 79, 80, 0 };
 
 SC_PROGRAM("sc-seal",
 	   "seal the rows of logs into compressed segments, archive them, and remove old ones",

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/say.h"
 #include "sc-seal.h"
 
@@ -13,6 +14,25 @@ typedef unsigned long long ull;
 static const char *plural(uint64_t n)
 {
 	return n == 1 ? "" : "s";
+}
+
+static void seizure_words(const struct round *r, char text[WORDS_MAX])
+{
+	const struct sc_archive_seizure *s = &r->target->seizure;
+	const char *tense = r->o->dry_run ? "would take" : "took";
+	char since[SC_TIME_TEXT], gap[120] = "";
+
+	sc_time_text(s->since_us, since);
+	if (s->next > s->first)
+		snprintf(gap, sizeof(gap),
+			 ", leaving offsets %llu to %llu out: the next row gets %llu",
+			 (ull)s->first, (ull)s->next - 1, (ull)s->next);
+	if (s->host[0])
+		snprintf(text, WORDS_MAX,
+			 "%s the archive over from %s, which has had it since %s%s", tense, s->host,
+			 since, gap);
+	else
+		snprintf(text, WORDS_MAX, "%s the archive, which nobody has", tense);
 }
 
 static void words(const struct round *r, const struct done *d, char text[WORDS_MAX])
@@ -63,21 +83,37 @@ static void words(const struct round *r, const struct done *d, char text[WORDS_M
 				 (ull)s->first, (ull)s->last, (ull)s->file_bytes);
 		break;
 	case ACT_TAKEN_OVER:
-		snprintf(text, WORDS_MAX, "%s the archive over",
-			 r->o->dry_run ? "would take" : "took");
+		seizure_words(r, text);
 		break;
 	}
 }
 
 void report_say(const struct round *r, const struct done *d)
 {
+	/* what changes the next offset is no routine */
+	const enum sc_level level = d->act == ACT_TAKEN_OVER ? SC_NOTICE : SC_INFO;
 	char text[WORDS_MAX];
 
-	if (r->o->dry_run || d->act == ACT_LOST || !sc_says(SC_INFO))
+	if (r->o->dry_run || d->act == ACT_LOST || !sc_says(level))
 		return;
 	words(r, d, text);
 	sc_progress_clear(r->progress);
-	sc_say(SC_INFO, "log '%s': %s", r->target->path, text);
+	sc_say(level, "log '%s': %s", r->target->path, text);
+}
+
+void report_late(const struct round *r)
+{
+	struct sc_archive_state state;
+
+	sc_archive_state(r->target->archive, &state);
+	if (!state.late || r->o->dry_run || !sc_says(SC_INFO))
+		return;
+	sc_progress_clear(r->progress);
+	sc_say(SC_INFO,
+	       "log '%s': passed over %llu segment%s in the archive: put there by a machine after "
+	       "it "
+	       "was replaced",
+	       r->target->path, (ull)state.late, plural(state.late));
 }
 
 void report_summary(const struct round *r, bool ok)
@@ -206,13 +242,47 @@ static void put_shipped(const struct round *r, struct sc_bytes *b)
 	*s = (struct ships){ .objects = 0 };
 }
 
-static void put_taken_over(const struct round *r, struct sc_bytes *b)
+static void put_seizure(const struct round *r, struct sc_bytes *b)
 {
+	const struct sc_archive_seizure *s = &r->target->seizure;
+	char since[SC_TIME_TEXT];
 	bool taken_over = false;
 
 	for (size_t i = 0; i < r->count; i++)
 		taken_over |= r->done[i].act == ACT_TAKEN_OVER;
-	sc_bytes_putf(b, ",\"taken_over\":%s", taken_over ? "true" : "false");
+	if (!taken_over) {
+		sc_bytes_puts(b, ",\"taken_over\":null");
+		return;
+	}
+	sc_bytes_putf(b, ",\"taken_over\":{\"epoch\":%llu,\"from\":", (ull)s->epoch);
+	if (s->host[0]) {
+		sc_time_text(s->since_us, since);
+		sc_bytes_puts(b, "{\"host\":");
+		sc_bytes_put_json(b, sc_span_str(s->host));
+		sc_bytes_putf(b, ",\"since\":\"%s\"}", since);
+	} else {
+		sc_bytes_puts(b, "null");
+	}
+	if (s->next > s->first)
+		sc_bytes_putf(b, ",\"left_out\":{\"first\":%llu,\"last\":%llu},\"next\":%llu}",
+			      (ull)s->first, (ull)s->next - 1, (ull)s->next);
+	else
+		sc_bytes_puts(b, ",\"left_out\":null,\"next\":null}");
+}
+
+static void put_archive(const struct round *r, struct sc_bytes *b)
+{
+	struct sc_archive_state state = { .late = 0 };
+
+	if (r->target->archive)
+		sc_archive_state(r->target->archive, &state);
+	put_seizure(r, b);
+	put_archived(r, ACT_UPLOADED, "uploaded", b);
+	put_archived(r, ACT_FOUND, "verified", b);
+	put_archived(r, ACT_EXPIRED, "expired", b);
+	put_archived(r, ACT_LOST, "lost", b);
+	put_shipped(r, b);
+	sc_bytes_putf(b, ",\"late\":%llu", (ull)state.late);
 }
 
 static void put_json(const struct round *r, const struct sc_err *err, struct sc_bytes *b)
@@ -228,14 +298,8 @@ static void put_json(const struct round *r, const struct sc_err *err, struct sc_
 	put_acts(r, SC_SEAL_SEALED, "sealed", "journals", b);
 	put_acts(r, SC_SEAL_COMPACTED, "compacted", "segments", b);
 	put_acts(r, SC_SEAL_REMOVED, "removed", NULL, b);
-	if (r->o->archive) {
-		put_archived(r, ACT_UPLOADED, "uploaded", b);
-		put_archived(r, ACT_FOUND, "verified", b);
-		put_archived(r, ACT_EXPIRED, "expired", b);
-		put_archived(r, ACT_LOST, "lost", b);
-		put_shipped(r, b);
-		put_taken_over(r, b);
-	}
+	if (r->o->archive)
+		put_archive(r, b);
 	if (r->target->log) {
 		put_kept(r, b);
 		put_unsealed(r, b);

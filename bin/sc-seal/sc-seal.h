@@ -20,8 +20,8 @@
 
 struct opts {
 	struct sc_common common;
-	bool force, compact, dry_run, watch, age_given, ship_given, take_over;
-	uint64_t target;
+	bool force, compact, dry_run, watch, age_given, ship_given, take_over, jump_given;
+	uint64_t target, jump;
 	int64_t keep_rows, age_ms, interval_ms, level, ship_ms;
 	struct sc_opt_list keep_local, keep_archive;
 	const char *archive;
@@ -51,6 +51,7 @@ struct target {
 	int64_t shipped_us;       /* when it was shipped last, on the clock that never goes back */
 	struct ships { uint64_t objects, bytes, first, last; } ships; /* not told yet */
 	bool seized;              /* taken over as it was asked: once */
+	struct sc_archive_seizure seizure;
 	dev_t device;             /* of its log.json when it was opened */
 	ino_t inode;
 };
@@ -114,6 +115,8 @@ size_t archive_allows(const struct round *r, const struct sc_sealed *items, size
 int report_print(const struct round *r, const struct sc_err *err, struct sc_err *ret_err);
 /* As a message, with -v. */
 void report_say(const struct round *r, const struct done *d);
+/* What is in the archive and counts for nothing, as a message, with -v. */
+void report_late(const struct round *r);
 /* What became of the log at large, as a message. */
 void report_summary(const struct round *r, bool ok);
 

@@ -14,64 +14,6 @@
 
 #define TRIED "cannot read"
 
-void sc_archive_name(const struct sc_archive *archive, const char *name,
-		     char ret_key[SC_ARCHIVE_KEY])
-{
-	snprintf(ret_key, SC_ARCHIVE_KEY, "%s%s", archive->prefix, name);
-}
-
-void sc_archive_key(const struct sc_archive *archive, uint64_t first, uint64_t last,
-		    char ret_key[SC_ARCHIVE_KEY])
-{
-	char name[SC_SEGMENT_NAME];
-
-	sc_segment_name(first, last, name);
-	snprintf(ret_key, SC_ARCHIVE_KEY, "%s" SC_ARCHIVE_SEALED "%s", archive->prefix, name);
-}
-
-bool sc_archive_key_parse(const char *key, uint64_t *ret_first, uint64_t *ret_last)
-{
-	const char *slash = strrchr(key, '/');
-
-	return slash && sc_segment_name_parse(slash + 1, ret_first, ret_last);
-}
-
-void sc_archive_ship_key(const struct sc_archive *archive, uint64_t first, uint64_t last,
-			 char ret_key[SC_ARCHIVE_KEY])
-{
-	snprintf(ret_key, SC_ARCHIVE_KEY,
-		 "%s" SC_ARCHIVE_JOURNAL "%020llu-%020llu" SC_ARCHIVE_BLOCKS, archive->prefix,
-		 (unsigned long long)first, (unsigned long long)last);
-}
-
-bool sc_archive_ship_parse(const char *key, uint64_t *ret_first, uint64_t *ret_last)
-{
-	const char *slash = strrchr(key, '/'), *name = slash ? slash + 1 : key;
-	uint64_t first, last;
-
-	if (strlen(name) != 41 + sizeof(SC_ARCHIVE_BLOCKS) - 1 || name[20] != '-' ||
-	    strcmp(name + 41, SC_ARCHIVE_BLOCKS) != 0 || !sc_u64_parse(sc_span(name, 20), &first) ||
-	    !sc_u64_parse(sc_span(name + 21, 20), &last) || first == 0 || first > last ||
-	    last >= UINT64_MAX - 1)
-		return false;
-	*ret_first = first;
-	*ret_last = last;
-	return true;
-}
-
-uint64_t sc_archive_past(const struct sc_archive_epoch *epoch, uint64_t offset)
-{
-	for (size_t i = 0; i < epoch->burn_count; i++)
-		if (offset >= epoch->burns[i].first && offset < epoch->burns[i].next)
-			return epoch->burns[i].next;
-	return offset;
-}
-
-bool sc_archive_burned(const struct sc_archive_epoch *epoch, uint64_t offset)
-{
-	return sc_archive_past(epoch, offset) != offset;
-}
-
 int sc_archive_connect(struct sc_archive *archive, const char *url, const char *name,
 		       const struct sc_store_settings *settings, struct sc_err *err)
 {
@@ -160,7 +102,7 @@ int sc_archive_read_json(struct sc_archive *archive, const char *name, struct sc
 	return SC_E_CONFIG;
 }
 
-/* [[epoch,first,next],...] */
+/* [[epoch,first,next,from],...]; from is first where it is not said */
 static bool read_burns(const struct sc_json *root, struct sc_archive_epoch *now)
 {
 	struct sc_json list, one, member;
@@ -174,21 +116,33 @@ static bool read_burns(const struct sc_json *root, struct sc_archive_epoch *now)
 		return false;
 	sc_json_walk_init(&walk, &list);
 	while (sc_json_walk_next(&walk, &key, &one)) {
-		uint64_t n[3];
+		uint64_t n[4];
 		size_t count = 0;
 
 		if (one.kind != SC_JSON_ARRAY || now->burn_count == SC_ARCHIVE_BURNS_MAX)
 			return false;
 		sc_json_walk_init(&parts, &one);
-		while (count < 3 && sc_json_walk_next(&parts, &key, &member) &&
+		while (count < 4 && sc_json_walk_next(&parts, &key, &member) &&
 		       sc_json_u64(&member, &n[count]))
 			count++;
-		if (count != 3 || n[1] <= above || n[2] <= n[1] || n[2] >= UINT64_MAX - 1)
+		if (count == 3)
+			n[count++] = n[1];
+		if (count != 4 || n[1] == 0 || n[1] < above || n[2] < n[1] ||
+		    n[2] >= UINT64_MAX - 1 || n[3] == 0 || n[3] > n[1])
 			return false;
 		above = n[2];
-		now->burns[now->burn_count++] = (struct sc_archive_burn){ n[0], n[1], n[2] };
+		now->burns[now->burn_count++] = (struct sc_archive_burn){ n[0], n[1], n[2], n[3] };
 	}
 	return true;
+}
+
+/* A number that is not there is 0. */
+static bool read_number(const struct sc_json *root, const char *name, uint64_t *ret_number)
+{
+	struct sc_json member;
+
+	*ret_number = 0;
+	return !sc_json_get(root, name, &member) || sc_json_u64(&member, ret_number);
 }
 
 int sc_archive_read_epoch(struct sc_archive *archive, struct sc_archive_epoch *ret_epoch,
@@ -207,7 +161,8 @@ int sc_archive_read_epoch(struct sc_archive *archive, struct sc_archive_epoch *r
 		    !sc_archive_text(&root, "owner", now.owner, sizeof(now.owner)) ||
 		    !sc_json_get(&root, "epoch", &epoch) || !sc_json_u64(&epoch, &now.epoch) ||
 		    now.epoch == 0 || !sc_json_get(&root, "floor", &floor) ||
-		    !sc_json_u64(&floor, &now.floor) || !read_burns(&root, &now))
+		    !sc_json_u64(&floor, &now.floor) || !read_number(&root, "named", &now.named) ||
+		    !read_number(&root, "lowest", &now.lowest) || !read_burns(&root, &now))
 			rc = no_sense(archive, SC_ARCHIVE_EPOCH,
 				      "its members are not those of an epoch", err);
 		if (!sc_archive_text(&root, "host", now.host, sizeof(now.host)))
@@ -316,6 +271,7 @@ size_t sc_archive_item_of(const struct sc_archive *archive, uint64_t offset)
 
 /* What was found, before it is known what of it counts. */
 struct found {
+	const struct sc_archive *archive;
 	struct sc_archive_items segments, ships;
 	struct sc_archive_items named; /* by list.json, where the objects can be listed too */
 	bool journals;                 /* it is the folder of a log */
@@ -326,8 +282,12 @@ static int note(struct sc_archive_items *list, const struct sc_archive_item *ite
 {
 	if (list->count == list->cap) {
 		size_t cap = list->cap ? 2 * list->cap : 256;
-		struct sc_archive_item *more = sc_realloc(list->items, cap * sizeof(*more));
+		struct sc_archive_item *more;
 
+		if (list->count >= SC_ARCHIVE_OBJECTS_MAX)
+			return sc_err_set(err, SC_E_DATA, TRIED, "it holds more than %u objects",
+					  SC_ARCHIVE_OBJECTS_MAX);
+		more = sc_realloc(list->items, cap * sizeof(*more));
 		if (!more)
 			return sc_err_nomem(err, TRIED);
 		list->items = more;
@@ -340,9 +300,9 @@ static int note(struct sc_archive_items *list, const struct sc_archive_item *ite
 static int each_segment(void *arg, const struct sc_store_item *object, struct sc_err *err)
 {
 	struct found *found = arg;
-	struct sc_archive_item item = { .bytes = object->size };
+	struct sc_archive_item item;
 
-	if (object->folder || !sc_archive_key_parse(object->key, &item.first, &item.last))
+	if (!sc_archive_key_parse(found->archive, object, &item))
 		return 0; /* somebody else's */
 	return note(&found->segments, &item, err);
 }
@@ -350,7 +310,7 @@ static int each_segment(void *arg, const struct sc_store_item *object, struct sc
 static int each_ship(void *arg, const struct sc_store_item *object, struct sc_err *err)
 {
 	struct found *found = arg;
-	struct sc_archive_item item = { .bytes = object->size };
+	struct sc_archive_item item;
 	const char *name = strrchr(object->key, '/');
 
 	if (object->folder)
@@ -359,12 +319,13 @@ static int each_ship(void *arg, const struct sc_store_item *object, struct sc_er
 		found->journals = true;
 		return 0;
 	}
-	return sc_archive_ship_parse(object->key, &item.first, &item.last)
+	return sc_archive_ship_parse(found->archive, object, &item)
 		       ? note(&found->ships, &item, err)
 		       : 0;
 }
 
-/* list.json: {"format":1,"stream_id":ID,"floor":N,"segments":[[first,last,bytes],...]} */
+/* list.json: {"format":1,"stream_id":ID,"floor":N,"segments":[[first,last,bytes,epoch],...]}; an
+ * epoch that the name does not say is left out */
 static int read_list(struct sc_archive *archive, struct sc_archive_items *into, struct sc_err *err)
 {
 	struct sc_json root, list, one, member;
@@ -380,19 +341,20 @@ static int read_list(struct sc_archive *archive, struct sc_archive_items *into, 
 	if (rc == 0)
 		sc_json_walk_init(&walk, &list);
 	while (rc == 0 && sc_json_walk_next(&walk, &key, &one)) {
-		uint64_t numbers[3] = { 0, 0, 0 };
+		uint64_t numbers[4] = { 0, 0, 0, 0 };
 		size_t n = 0;
 
 		if (one.kind == SC_JSON_ARRAY) {
 			sc_json_walk_init(&parts, &one);
-			while (n < 3 && sc_json_walk_next(&parts, &key, &member) &&
+			while (n < 4 && sc_json_walk_next(&parts, &key, &member) &&
 			       sc_json_u64(&member, &numbers[n]))
 				n++;
 		}
-		if (n == 3 && numbers[0] && numbers[0] <= numbers[1] && numbers[1] < UINT64_MAX - 1)
+		if (n >= 3 && numbers[0] && numbers[0] <= numbers[1] && numbers[1] < UINT64_MAX - 1)
 			rc = note(into,
 				  &(struct sc_archive_item){ .first = numbers[0],
 							     .last = numbers[1],
+							     .epoch = numbers[3],
 							     .bytes = numbers[2] },
 				  err);
 		else
@@ -437,26 +399,42 @@ static int list_all(struct sc_archive *archive, struct found *found, struct sc_e
 	return rc < 0 ? rc : sc_store_list(archive->store, &what, each_segment, found, err);
 }
 
+static int by_offset(const void *left, const void *right)
+{
+	const struct sc_archive_item *a = left, *b = right;
+
+	if (a->first != b->first)
+		return a->first < b->first ? -1 : 1;
+	if (a->last != b->last)
+		return a->last > b->last ? -1 : 1;
+	return (a->epoch > b->epoch) - (a->epoch < b->epoch);
+}
+
 /* Those of FOUND that count: not what is given up, nor what a machine put there after it was
- * replaced. What is known of their times stays known. */
-static int take(const struct sc_archive_epoch *epoch, const struct sc_archive_items *found,
+ * replaced, which LATE gets. What is known of their times stays known. */
+static int take(const struct sc_archive_epoch *epoch, struct sc_archive_items *found,
 		const struct sc_archive_item *old, size_t old_count, struct sc_archive_items *list,
-		struct sc_err *err)
+		struct sc_archive_items *late, struct sc_err *err)
 {
 	int rc = 0;
 
+	if (found->count) /* a list that is in another order would take its square */
+		qsort(found->items, found->count, sizeof(*found->items), by_offset);
 	for (size_t i = 0; rc == 0 && i < found->count; i++) {
 		const struct sc_archive_item *item = &found->items[i];
 
-		if (item->last >= epoch->floor && !sc_archive_burned(epoch, item->first) &&
-		    !sc_archive_burned(epoch, item->last))
+		if (item->last < epoch->floor)
+			continue;
+		if (!sc_archive_is_late(epoch, item))
 			rc = sc_archive_shelve(list, item, err);
+		else if (late)
+			rc = note(late, item, err);
 	}
 	for (size_t i = 0, k = 0; i < list->count; i++) {
 		while (k < old_count && old[k].first < list->items[i].first)
 			k++;
 		if (k < old_count && old[k].first == list->items[i].first &&
-		    old[k].last == list->items[i].last) {
+		    old[k].last == list->items[i].last && old[k].epoch == list->items[i].epoch) {
 			list->items[i].first_us = old[k].first_us;
 			list->items[i].last_us = old[k].last_us;
 		}
@@ -475,8 +453,7 @@ static int find_unseen(const struct sc_archive_epoch *epoch, const struct sc_arc
 	for (size_t i = 0; rc == 0 && i < named->count; i++) {
 		uint64_t at = named->items[i].first, last = named->items[i].last;
 
-		if (last < epoch->floor || sc_archive_burned(epoch, at) ||
-		    sc_archive_burned(epoch, last))
+		if (last < epoch->floor || sc_archive_is_late(epoch, &named->items[i]))
 			continue;
 		if (*ret_next <= last)
 			*ret_next = last + 1;
@@ -502,8 +479,8 @@ static int find_unseen(const struct sc_archive_epoch *epoch, const struct sc_arc
 int sc_archive_refresh(struct sc_archive *archive, struct sc_err *err)
 {
 	struct sc_archive_items segments = { NULL, 0, 0 }, ships = { NULL, 0, 0 };
-	struct sc_archive_items unseen = { NULL, 0, 0 };
-	struct found found = { segments, ships, unseen, false };
+	struct sc_archive_items unseen = { NULL, 0, 0 }, late = { NULL, 0, 0 };
+	struct found found = { archive, segments, ships, unseen, false };
 	uint64_t named_next = 0;
 	struct sc_archive_epoch epoch = { .epoch = 0 };
 	int rc = list_all(archive, &found, err);
@@ -518,10 +495,11 @@ int sc_archive_refresh(struct sc_archive *archive, struct sc_err *err)
 		rc = 0;
 	}
 	if (rc == 0)
-		rc = take(&epoch, &found.segments, archive->items, archive->count, &segments, err);
+		rc = take(&epoch, &found.segments, archive->items, archive->count, &segments, &late,
+			  err);
 	if (rc == 0)
 		rc = take(&epoch, &found.ships, archive->ships.items, archive->ships.count, &ships,
-			  err);
+			  NULL, err);
 	if (rc == 0)
 		rc = find_unseen(&epoch, &found.named, &segments, &unseen, &named_next, err);
 	for (size_t i = 0; rc == 0 && archive->strict && i < unseen.count; i++)
@@ -530,12 +508,14 @@ int sc_archive_refresh(struct sc_archive *archive, struct sc_err *err)
 		free(archive->items);
 		free(archive->ships.items);
 		free(archive->unseen.items);
+		free(archive->late.items);
 		archive->unseen = unseen;
 		archive->listed_next = named_next;
 		archive->items = segments.items;
 		archive->count = segments.count;
 		archive->cap = segments.cap;
 		archive->ships = ships;
+		archive->late = late;
 		archive->strays = ships.count < found.ships.count;
 		archive->epoch = epoch;
 		archive->shipped_next = archive->sealed_seen = 0;
@@ -543,6 +523,7 @@ int sc_archive_refresh(struct sc_archive *archive, struct sc_err *err)
 		free(segments.items);
 		free(ships.items);
 		free(unseen.items);
+		free(late.items);
 	}
 	free(found.named.items);
 	free(found.segments.items);
@@ -610,6 +591,7 @@ void sc_archive_done(struct sc_archive *archive)
 	free(archive->items);
 	free(archive->ships.items);
 	free(archive->unseen.items);
+	free(archive->late.items);
 	free(archive->record.spans);
 }
 
@@ -645,6 +627,7 @@ void sc_archive_state(const struct sc_archive *archive, struct sc_archive_state 
 		.segments = archive->count,
 		.file_bytes = bytes,
 		.shipped = ships->count,
+		.late = archive->late.count,
 	};
 	for (size_t i = 0; i < ships->count; i++)
 		ret_state->shipped_bytes += ships->items[i].bytes;

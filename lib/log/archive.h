@@ -34,6 +34,7 @@
 #include "store/store.h"
 
 #define SC_ARCHIVE_SEGMENTS_MAX (1u << 20)
+#define SC_ARCHIVE_OBJECTS_MAX (2u << 20) /* of one kind, also those that others cover */
 
 struct sc_archive;
 
@@ -59,6 +60,7 @@ struct sc_archive_state {
 	uint64_t first_offset;    /* of the first row held; = next_offset when none is */
 	uint64_t next_offset;     /* above the last row held; 1 when there never was one */
 	uint64_t segments, file_bytes;
+	uint64_t late;            /* segments of machines that were replaced, which came afterwards and count for nothing */
 	uint64_t shipped, shipped_bytes; /* objects of rows that are in no segment yet, or were not when they came */
 };
 /* As of the opening or the last refresh. */
@@ -95,12 +97,25 @@ int sc_archive_open_log(struct sc_log *log, const char *url, const struct sc_sto
 int sc_archive_take_over(struct sc_archive *archive, struct sc_err *err);
 /*
  * For a log that lost its archive.json, or is another copy of that log: opens and takes over. The
- * archive is proved to be a part of the log before, in a dry run too: SC_E_REFUSED "ahead" when it
- * has rows that the log has not (then sc_log_restore is the way), SC_E_DATA when the newest ones
- * are others.
+ * archive is proved to be a part of the log before: SC_E_REFUSED "ahead" when it has rows that the
+ * log has not (then sc_log_restore is the way), SC_E_DATA when the newest ones are others; then
+ * whoever has it keeps it. The log goes on above all that the other one may have given, and what
+ * that one has on its way counts for nothing; SC_E_REFUSED "no_offsets", "too_often": there are not
+ * so many offsets, or marks. Dry: as the archive is now, nothing is changed.
  */
-int sc_archive_seize(struct sc_log *log, const char *url, const struct sc_store_settings *settings, bool dry,
-		     struct sc_archive **ret_archive, struct sc_err *err);
+struct sc_archive_seizure {
+	bool dry;
+	bool no_jump;             /* no offset is left out: the other one gave none, or the same ones */
+	uint64_t jump;            /* so many are, at least; less than 2^20 is that */
+	int64_t now_us;           /* 0 = the clock's */
+	/* of what came of it, once it is done */
+	char host[80];            /* who had it, and since when; empty: nobody */
+	int64_t since_us;
+	uint64_t epoch;           /* ours */
+	uint64_t first, next;     /* what was left out; the log goes on at NEXT */
+};
+int sc_archive_seize(struct sc_log *log, const char *url, const struct sc_store_settings *settings,
+		     struct sc_archive_seizure *seizure, struct sc_archive **ret_archive, struct sc_err *err);
 
 enum sc_archive_act {
 	SC_ARCHIVE_UPLOADED,      /* the segment was put there, and verified */

@@ -78,7 +78,7 @@ int sc_archive_blocks_open(struct sc_archive *archive, const struct sc_archive_i
 	b->store = archive->store;
 	b->item = *item;
 	b->last_good = item->first - 1;
-	sc_archive_ship_key(archive, item->first, item->last, b->key);
+	sc_archive_ship_key(archive, item, b->key);
 	snprintf(b->name, sizeof(b->name), "%s/%s", sc_store_url(archive->store), b->key);
 	rc = fill(b, SC_BLOCK_HEAD, err);
 	if (rc < 0) {

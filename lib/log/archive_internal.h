@@ -23,17 +23,22 @@
 #define SC_ARCHIVE_SEALED "sealed/"
 #define SC_ARCHIVE_JOURNAL "journal/"
 #define SC_ARCHIVE_BLOCKS ".blocks"
-#define SC_ARCHIVE_KEY (NAME_MAX + 2 + sizeof(SC_ARCHIVE_SEALED) + SC_SEGMENT_NAME)
+#define SC_ARCHIVE_SEGMENT ".ndjson.zst"
+#define SC_ARCHIVE_TAG (sizeof(".e18446744073709551615") - 1)
+#define SC_ARCHIVE_KEY \
+	(NAME_MAX + 2 + sizeof(SC_ARCHIVE_SEALED) + SC_SEGMENT_NAME + SC_ARCHIVE_TAG)
 #define SC_ARCHIVE_JSON_MAX (64u << 20)
 #define SC_ARCHIVE_HOST 72
 #define SC_ARCHIVE_BURNS_MAX 256
+#define SC_ARCHIVE_JUMP_MAX (1ull << 40)
 
 struct sc_archive_item {
 	uint64_t first, last;     /* offsets, from its name */
+	uint64_t epoch;           /* of who put it there, from its name; 0: it does not say */
 	uint64_t bytes;           /* of the object */
 	int64_t first_us, last_us; /* 0: it was not looked into yet */
 	bool alone;               /* of what was shipped: no segment has all its rows */
-	bool spare;               /* or they all have, and it is to go */
+	bool spare;               /* or they all have, and it is to go; in a restore: others have its rows */
 	bool foreseen;            /* a dry run's: it is not there, but would be */
 	bool unseen;              /* no object: rows that list.json says to be there, and nothing has */
 };
@@ -43,11 +48,14 @@ struct sc_archive_items {
 	size_t count, cap;
 };
 
-/* Offsets [first, next) that no log of this stream gives again: the machine that was replaced in
- * that epoch may have given them. No row of its successors is there, so an object that begins or
- * ends there is a late one of the old machine, and is nothing. */
+/*
+ * What an epoch began with. Offsets [first, next) are given by no log of this stream again (none,
+ * when they are the same): whoever was replaced may have given them. What was put there in an
+ * earlier epoch and ends at or above FROM is a late one of a machine that was replaced, and is
+ * nothing.
+ */
 struct sc_archive_burn {
-	uint64_t epoch, first, next;
+	uint64_t epoch, first, next, from;
 };
 
 /* epoch.json */
@@ -58,6 +66,8 @@ struct sc_archive_epoch {
 	char host[SC_ARCHIVE_HOST];
 	int64_t since_us;
 	uint64_t floor;           /* rows below are given up */
+	uint64_t named;           /* from that epoch on names say the epoch; 0: they never did */
+	uint64_t lowest;          /* what came before that epoch counts for nothing; 0: all counts */
 	struct sc_archive_burn burns[SC_ARCHIVE_BURNS_MAX]; /* ascending, apart */
 	size_t burn_count;
 	char etag[SC_STORE_ETAG_SIZE];
@@ -89,6 +99,7 @@ struct sc_archive {
 	bool strict;              /* unseen rows are among the items: who reads them is told that they are missing */
 	struct sc_archive_items unseen; /* all of them */
 	uint64_t listed_next;     /* above all rows that list.json names */
+	struct sc_archive_items late; /* segments of machines that were replaced, which count for nothing */
 	/* to write */
 	struct sc_log *log;       /* NULL: it is only read */
 	bool dry;
@@ -101,27 +112,35 @@ struct sc_archive {
 	uint64_t shipped_next;    /* all rows below are there; 0: to be found out */
 	uint64_t sealed_seen;     /* all segments below this offset are held */
 	uint64_t foreseen_next;   /* in a dry run, rows below would be in segments */
+	uint64_t chained;         /* the log's blocks were found to follow the segment that ends there */
 	uint64_t at_journal, at, at_offset; /* the block at or behind which that offset is */
 };
+
+/* archive_key.c */
+/* The key of a segment; of another object. */
+void sc_archive_key(const struct sc_archive *archive, const struct sc_archive_item *item,
+		char ret_key[SC_ARCHIVE_KEY]);
+void sc_archive_name(const struct sc_archive *archive, const char *name,
+		char ret_key[SC_ARCHIVE_KEY]);
+/* Is it the key of a segment, as this archive makes it? Fills offsets, epoch and size. */
+bool sc_archive_key_parse(const struct sc_archive *archive, const struct sc_store_item *object,
+		struct sc_archive_item *ret_item);
+/* The same for what is shipped of the journals. */
+void sc_archive_ship_key(const struct sc_archive *archive, const struct sc_archive_item *item,
+		char ret_key[SC_ARCHIVE_KEY]);
+bool sc_archive_ship_parse(const struct sc_archive *archive, const struct sc_store_item *object,
+		struct sc_archive_item *ret_item);
+/* The epoch for the names of what is put there now; 0: they do not say it. */
+uint64_t sc_archive_tag(const struct sc_archive *archive);
+/* The end of the range that is burned where OFFSET is, or OFFSET. */
+uint64_t sc_archive_past(const struct sc_archive_epoch *epoch, uint64_t offset);
+/* Was it put there by a machine that had been replaced? */
+bool sc_archive_is_late(const struct sc_archive_epoch *epoch, const struct sc_archive_item *item);
 
 /* archive.c */
 /* Opens the store; URL is the archive's, or that of the folder where NAME is an archive. */
 int sc_archive_connect(struct sc_archive *archive, const char *url, const char *name,
 		       const struct sc_store_settings *settings, struct sc_err *err);
-/* The key of a segment; of another object. */
-void sc_archive_key(const struct sc_archive *archive, uint64_t first, uint64_t last,
-		char ret_key[SC_ARCHIVE_KEY]);
-void sc_archive_name(const struct sc_archive *archive, const char *name,
-		char ret_key[SC_ARCHIVE_KEY]);
-/* Is it the key of a segment? */
-bool sc_archive_key_parse(const char *key, uint64_t *ret_first, uint64_t *ret_last);
-/* The same for what is shipped of the journals. */
-void sc_archive_ship_key(const struct sc_archive *archive, uint64_t first, uint64_t last,
-		char ret_key[SC_ARCHIVE_KEY]);
-bool sc_archive_ship_parse(const char *key, uint64_t *ret_first, uint64_t *ret_last);
-/* Is it in a range that is burned? The end of that range, or OFFSET. */
-bool sc_archive_burned(const struct sc_archive_epoch *epoch, uint64_t offset);
-uint64_t sc_archive_past(const struct sc_archive_epoch *epoch, uint64_t offset);
 /* sc_err_on for the object KEY. */
 void sc_archive_err(const struct sc_archive *archive, const char *key, struct sc_err *err);
 int sc_archive_read_epoch(struct sc_archive *archive, struct sc_archive_epoch *ret_epoch,
@@ -193,6 +212,26 @@ int sc_archive_put_log(struct sc_archive *archive, bool write, struct sc_err *er
 int sc_archive_begin(struct sc_archive *archive, struct sc_log *log, const char *url,
 		     const struct sc_store_settings *settings, struct sc_err *err);
 
+/* All of sc_archive_open_log but the claim. */
+int sc_archive_open_only(struct sc_log *log, const char *url, const struct sc_store_settings *settings, bool dry,
+			 struct sc_archive **ret_archive, struct sc_err *err);
+/* What a run left that died: nobody else writes here. That it cannot be looked for, for want of
+ * rights or of such a request, is no reason not to archive. */
+void sc_archive_sweep(struct sc_archive *archive);
+
+/* archive_take.c */
+/* How many offsets are to be left out, LEAST at least: whoever was replaced may have given them, as
+ * fast as before, PACE_ROWS from PACE_US to LAST_US, twice over, since LAST_US. */
+uint64_t sc_archive_jump(int64_t now_us, int64_t last_us, int64_t pace_us, uint64_t pace_rows,
+		uint64_t least);
+/* Does the log have a block of that hash that ends with row LAST? Then what it appended behind it
+ * follows also in the archive. 1, also when the log holds no such row any more; 0. */
+int sc_archive_chains(struct sc_archive *archive, uint64_t last, const struct sc_hash *hash,
+		struct sc_err *err);
+/* Among the others, where the new one makes some of them superfluous; it has the highest epoch.
+ * false: there are too many. */
+bool sc_archive_burn_add(struct sc_archive_epoch *now, const struct sc_archive_burn *burn);
+
 /* archive_reader.c */
 /* How many rows were appended between segment I and the one before it. */
 int sc_archive_rows_between(struct sc_archive *archive, size_t i, uint64_t *ret_rows,
@@ -223,6 +262,8 @@ int sc_archive_fence(struct sc_archive *archive, struct sc_err *err);
 /* What went wrong may be that another machine took it over, and replaced or swept away what we were
  * at: then it is that. */
 int sc_archive_explain(struct sc_archive *archive, int rc, struct sc_err *err);
+/* The epoch behind NOW, with an owner that has just been made up. */
+void sc_archive_next_epoch(const struct sc_archive *archive, struct sc_archive_epoch *now);
 /* Replace epoch.json if it is still as archive->epoch has it. */
 int sc_archive_write_epoch(struct sc_archive *archive, const struct sc_archive_epoch *now,
 		struct sc_err *err);

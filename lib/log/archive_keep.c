@@ -68,9 +68,9 @@ static int add_item(struct sweep *s, const struct sc_archive_item *item, struct 
 static int each_below(void *arg, const struct sc_store_item *object, struct sc_err *err)
 {
 	struct sweep *s = arg;
-	struct sc_archive_item item = { .bytes = object->size };
+	struct sc_archive_item item;
 
-	if (object->folder || !sc_archive_key_parse(object->key, &item.first, &item.last))
+	if (!sc_archive_key_parse(s->archive, object, &item))
 		return 0;
 	if (item.first >= s->floor)
 		return 1; /* names are in the order of offsets */
@@ -115,7 +115,7 @@ static int remove_below(struct sc_archive *archive, uint64_t floor,
 	if (rc == 0 && archive->dry)
 		rc = add_foreseen(&s, err);
 	for (size_t i = 0; rc == 0 && i < s.count; i++) {
-		sc_archive_key(archive, s.items[i].first, s.items[i].last, key);
+		sc_archive_key(archive, &s.items[i], key);
 		if (!archive->dry) {
 			rc = sc_archive_fence(archive, err);
 			if (rc == 0)

@@ -139,9 +139,7 @@ static int claim(struct sc_archive *archive, struct sc_err *err)
 	return rc;
 }
 
-/* What a run left that died: nobody else writes here. That it cannot be looked for, for want of
- * rights or of such a request, is no reason not to archive. */
-static void sweep(struct sc_archive *archive)
+void sc_archive_sweep(struct sc_archive *archive)
 {
 	char prefix[SC_ARCHIVE_KEY];
 	uint64_t removed;
@@ -165,10 +163,9 @@ int sc_archive_begin(struct sc_archive *archive, struct sc_log *log, const char 
 	return sc_archive_connect(archive, url, sc_log_name(log), settings, err);
 }
 
-/* All but the claim. */
-static int open_archive(struct sc_log *log, const char *url,
-			const struct sc_store_settings *settings, bool dry,
-			struct sc_archive **ret_archive, struct sc_err *err)
+int sc_archive_open_only(struct sc_log *log, const char *url,
+			 const struct sc_store_settings *settings, bool dry,
+			 struct sc_archive **ret_archive, struct sc_err *err)
 {
 	struct sc_archive *archive = sc_calloc(1, sizeof(*archive));
 	int rc;
@@ -198,7 +195,7 @@ int sc_archive_open_log(struct sc_log *log, const char *url,
 			struct sc_archive **ret_archive, struct sc_err *err)
 {
 	struct sc_archive *archive = NULL;
-	int rc = open_archive(log, url, settings, dry, &archive, err);
+	int rc = sc_archive_open_only(log, url, settings, dry, &archive, err);
 
 	if (rc == 0 && !dry)
 		rc = claim(archive, err);
@@ -209,86 +206,7 @@ int sc_archive_open_log(struct sc_log *log, const char *url,
 		return rc;
 	}
 	if (!dry)
-		sweep(archive);
-	*ret_archive = archive;
-	return 0;
-}
-
-/* The newest rows that both have are the same ones. 1: what we looked at went. */
-static int check_part_once(struct sc_archive *archive, struct sc_err *err)
-{
-	struct sc_log_proof ours, theirs;
-	struct sc_archive_state kept;
-	struct sc_log_state state;
-	uint64_t from;
-	int rc = sc_log_state(archive->log, &state, err);
-
-	if (rc < 0)
-		return rc;
-	sc_archive_state(archive, &kept);
-	if (kept.next_offset > state.next_offset) {
-		sc_err_set(err, SC_E_REFUSED, "cannot take over",
-			   "'%s' has rows up to offset %llu, which this log does not have",
-			   archive->url, (unsigned long long)kept.next_offset - 1);
-		sc_log_err(archive->log, err);
-		sc_err_next(err, "make a log of the archive: sc-log restore");
-		sc_err_field_str(err, "why", "ahead");
-		return SC_E_REFUSED;
-	}
-	from = archive->count ? archive->items[archive->count - 1].first : kept.first_offset;
-	if (from < state.first_offset)
-		from = state.first_offset;
-	if (from >= kept.next_offset)
-		return 0; /* it holds none of them any more */
-	rc = sc_archive_verify(archive, from, kept.next_offset, &theirs, err);
-	if (rc == SC_E_REFUSED)
-		return 1;
-	if (rc == 0 && theirs.rows)
-		rc = sc_log_verify(archive->log->path, theirs.first, theirs.last, &ours, err);
-	if (rc < 0 || theirs.rows == 0 || strcmp(ours.hash, theirs.hash) == 0)
-		return rc;
-	sc_err_set(err, SC_E_DATA, "cannot take over",
-		   "'%s' has other rows than this log, from offset %llu to %llu", archive->url,
-		   (unsigned long long)theirs.first, (unsigned long long)theirs.last);
-	sc_log_err(archive->log, err);
-	sc_err_next(err, "give another URL");
-	return SC_E_DATA;
-}
-
-/* Whoever has it may give up rows meanwhile. */
-static int check_part(struct sc_archive *archive, struct sc_err *err)
-{
-	int rc = check_part_once(archive, err);
-
-	for (int i = 0; i < 8 && rc == 1; i++) {
-		sc_err_clear(err);
-		rc = sc_archive_refresh(archive, err);
-		if (rc == 0)
-			rc = check_part_once(archive, err);
-	}
-	return rc == 1 ? SC_E_REFUSED : rc;
-}
-
-int sc_archive_seize(struct sc_log *log, const char *url, const struct sc_store_settings *settings,
-		     bool dry, struct sc_archive **ret_archive, struct sc_err *err)
-{
-	struct sc_archive *archive = NULL;
-	int rc = open_archive(log, url, settings, dry, &archive, err);
-
-	if (rc == 0 && archive->epoch.epoch && strcmp(archive->epoch.stream_id, archive->stream_id))
-		rc = sc_archive_fence(archive, err); /* says so */
-	if (rc == 0)
-		rc = check_part(archive, err);
-	if (rc == 0 && !dry)
-		rc = sc_store_check_conditions(archive->store, err);
-	if (rc == 0 && !dry)
-		rc = sc_archive_wrest(archive, err);
-	if (rc < 0) {
-		sc_archive_close(archive);
-		return rc;
-	}
-	if (!dry)
-		sweep(archive);
+		sc_archive_sweep(archive);
 	*ret_archive = archive;
 	return 0;
 }
@@ -297,7 +215,7 @@ int sc_archive_seize(struct sc_log *log, const char *url, const struct sc_store_
 static const struct sc_archive_item *listed(const struct sc_archive *archive,
 					    const struct sc_sealed *segment)
 {
-	size_t i = sc_archive_item_of(archive, segment->first);
+	size_t i = sc_archive_item_of(archive, segment->last);
 
 	return i < archive->count && archive->items[i].first == segment->first &&
 			       archive->items[i].last == segment->last
@@ -436,13 +354,17 @@ static int push_one(struct sc_archive *archive, const struct sc_sealed *segment,
 	struct sc_archive_item item = { .first = segment->first,
 					.last = segment->last,
 					.first_us = segment->first_us,
-					.last_us = segment->last_us };
-	bool there = listed(archive, segment) != NULL;
+					.last_us = segment->last_us,
+					.epoch = sc_archive_tag(archive) };
+	const struct sc_archive_item *same = listed(archive, segment);
+	bool there = same != NULL;
 	char path[PATH_MAX], key[SC_ARCHIVE_KEY];
 	int fd = -1, rc;
 
 	sc_log_segment_path(archive->log, segment, path);
-	sc_archive_key(archive, segment->first, segment->last, key);
+	if (same)
+		item.epoch = same->epoch;
+	sc_archive_key(archive, &item, key);
 	rc = open_file(archive, segment, path, &fd, &item.bytes, err);
 	if (rc == 0 && !there) {
 		rc = check_file(fd, path, err);

@@ -27,7 +27,8 @@ struct sc_archive_reader {
 	uint64_t offset; /* of the next row, or lower when rows are missing there */
 	struct sc_archive_segment *segment; /* one of both, or none: to be looked up */
 	struct sc_archive_blocks *blocks;
-	uint64_t first, last; /* its rows */
+	struct sc_archive_item item; /* which it is */
+	uint64_t first, last;        /* its rows */
 	/* of the segment that was read before: the last row, and how many were appended up to
 	 * there; last 0: not known */
 	uint64_t before_last, before_rows;
@@ -73,9 +74,10 @@ static int check_offset(const struct sc_archive_reader *r, struct sc_err *err)
 static int missing(const struct sc_archive_reader *r, uint64_t last, uint64_t first,
 		   struct sc_err *err)
 {
+	struct sc_archive_item item = { .first = last + 1, .last = first - 1 };
 	char file[1024], key[SC_ARCHIVE_KEY];
 
-	sc_archive_key(r->archive, last + 1, first - 1, key);
+	sc_archive_key(r->archive, &item, key);
 	snprintf(file, sizeof(file), "%s/%s", sc_store_url(r->archive->store), key);
 	sc_err_set(err, SC_E_DATA, TRIED,
 		   "segments are missing: none holds the rows between offsets %llu and %llu; the "
@@ -349,6 +351,7 @@ static int enter(struct sc_archive_reader *r, struct sc_err *err)
 	}
 	leave(r);
 	r->segment = segment;
+	r->item = *item;
 	r->first = item->first;
 	r->last = item->last;
 	r->whole = r->offset <= item->first;
@@ -402,7 +405,7 @@ static int finish(struct sc_archive_reader *r, struct sc_err *err)
 		if (memcmp(canonical.digest, info->hash.bytes, SC_HASH_LEN) != 0) {
 			char key[SC_ARCHIVE_KEY];
 
-			sc_archive_key(r->archive, r->first, r->last, key);
+			sc_archive_key(r->archive, &r->item, key);
 			rc = sc_err_set(err, SC_E_DATA, TRIED,
 					"the lines do not match their checksum; the last good "
 					"offset is %llu",

@@ -276,11 +276,16 @@ static int epoch_text(const struct sc_archive *archive, const struct sc_archive_
 			     now->owner, now->host);
 	bad |= sc_bytes_putf(text, "\"since\":\"%s\",\n\"since_us\":%lld,\n\"floor\":%llu", since,
 			     (long long)now->since_us, (unsigned long long)now->floor);
+	if (now->named)
+		bad |= sc_bytes_putf(text, ",\n\"named\":%llu", (unsigned long long)now->named);
+	if (now->lowest)
+		bad |= sc_bytes_putf(text, ",\n\"lowest\":%llu", (unsigned long long)now->lowest);
 	for (size_t i = 0; i < now->burn_count; i++)
-		bad |= sc_bytes_putf(text, "%s[%llu,%llu,%llu]", i ? "," : ",\n\"burned\":[",
+		bad |= sc_bytes_putf(text, "%s[%llu,%llu,%llu,%llu]", i ? "," : ",\n\"burned\":[",
 				     (unsigned long long)now->burns[i].epoch,
 				     (unsigned long long)now->burns[i].first,
-				     (unsigned long long)now->burns[i].next);
+				     (unsigned long long)now->burns[i].next,
+				     (unsigned long long)now->burns[i].from);
 	bad |= sc_bytes_puts(text, now->burn_count ? "]}\n" : "}\n");
 	return bad;
 }
@@ -320,22 +325,29 @@ static void own_host(char ret_host[SC_ARCHIVE_HOST])
 		snprintf(ret_host, SC_ARCHIVE_HOST, "unknown");
 }
 
+void sc_archive_next_epoch(const struct sc_archive *archive, struct sc_archive_epoch *now)
+{
+	memcpy(now->stream_id, archive->stream_id, sizeof(now->stream_id));
+	sc_uuid(now->owner);
+	own_host(now->host);
+	now->epoch++;
+	now->since_us = sc_wall_us();
+	if (now->floor == 0)
+		now->floor = 1;
+	if (now->named == 0 && now->epoch > 1)
+		now->named = now->epoch;
+}
+
 int sc_archive_take_over(struct sc_archive *archive, struct sc_err *err)
 {
 	struct sc_archive_record *r = &archive->record;
 	struct sc_archive_epoch now = archive->epoch;
 	int rc;
 
-	sc_uuid(r->owner);
-	r->epoch = now.epoch + 1;
+	sc_archive_next_epoch(archive, &now);
+	memcpy(r->owner, now.owner, sizeof(r->owner));
+	r->epoch = now.epoch;
 	rc = sc_archive_record_write(archive, err);
-	memcpy(now.stream_id, archive->stream_id, sizeof(now.stream_id));
-	memcpy(now.owner, r->owner, sizeof(now.owner));
-	own_host(now.host);
-	now.epoch = r->epoch;
-	now.since_us = sc_wall_us();
-	if (now.floor == 0)
-		now.floor = 1;
 	if (rc == 0)
 		rc = sc_archive_write_epoch(archive, &now, err);
 	return rc;
@@ -370,11 +382,17 @@ static int list_text(const struct sc_archive *archive, struct sc_bytes *text)
 				(unsigned long long)archive->epoch.epoch,
 				(unsigned long long)archive->epoch.floor);
 
-	for (size_t i = 0; i < archive->count; i++)
-		bad |= sc_bytes_putf(text, "%s\n[%llu,%llu,%llu]", i ? "," : "",
-				     (unsigned long long)archive->items[i].first,
-				     (unsigned long long)archive->items[i].last,
-				     (unsigned long long)archive->items[i].bytes);
+	for (size_t i = 0; i < archive->count; i++) {
+		const struct sc_archive_item *item = &archive->items[i];
+
+		bad |= sc_bytes_putf(text, "%s\n[%llu,%llu,%llu", i ? "," : "",
+				     (unsigned long long)item->first,
+				     (unsigned long long)item->last,
+				     (unsigned long long)item->bytes);
+		if (item->epoch)
+			bad |= sc_bytes_putf(text, ",%llu", (unsigned long long)item->epoch);
+		bad |= sc_bytes_putc(text, ']');
+	}
 	return bad | sc_bytes_puts(text, "]}\n");
 }
 

@@ -76,7 +76,7 @@ int sc_archive_segment_open(struct sc_archive *archive, struct sc_archive_item *
 	if (!s)
 		return sc_err_nomem(err, TRIED);
 	s->store = archive->store;
-	sc_archive_key(archive, item->first, item->last, s->key);
+	sc_archive_key(archive, item, s->key);
 	snprintf(s->name, sizeof(s->name), "%s/%s", sc_store_url(archive->store), s->key);
 	s->tail = sc_malloc(SC_SEGMENT_TAIL);
 	if (!s->tail)

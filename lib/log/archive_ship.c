@@ -64,6 +64,31 @@ static int has_hole(struct sc_archive *archive, struct sc_err *err)
 	return rc;
 }
 
+/* Does the archive end with a segment of another copy of the log, which got the same rows in other
+ * commits? What follows it here does not follow it there: until our own is there. 1, 0. */
+static int is_crossed(struct sc_archive *archive, struct sc_err *err)
+{
+	struct sc_archive_item *item;
+	struct sc_archive_segment *segment = NULL;
+	struct sc_hash hash;
+	int rc;
+
+	if (!archive->count)
+		return 0;
+	item = &archive->items[archive->count - 1];
+	if (item->epoch == sc_archive_tag(archive) || archive->chained == item->last)
+		return 0;
+	rc = sc_archive_segment_open(archive, item, &segment, err);
+	if (rc == 0)
+		hash = sc_segment_info(sc_archive_segment_inner(segment))->tie.after;
+	sc_archive_segment_close(segment);
+	if (rc == 0)
+		rc = sc_archive_chains(archive, item->last, &hash, err);
+	if (rc == 1)
+		archive->chained = item->last;
+	return rc < 0 ? rc : !rc;
+}
+
 /* The lowest offset that may have to be shipped. 1; 0: there is none. */
 static int find_start(struct sc_archive *archive, const struct sc_state *state, uint64_t *ret_start,
 		      struct sc_err *err)
@@ -109,6 +134,7 @@ static int cut_piece(struct sc_archive *archive, uint64_t journal, uint64_t pos,
 	struct sc_block block;
 	struct sc_hash hash;
 	const char *data;
+	uint64_t lead = UINT64_MAX; /* the anchor, where no row of the journal was shipped yet */
 	bool begun = false, known = false;
 	int fd = -1, rc = sc_journal_open(archive->log, journal, false, &fd, err);
 
@@ -127,10 +153,12 @@ static int cut_piece(struct sc_archive *archive, uint64_t journal, uint64_t pos,
 			break;
 		hash = block.hash;
 		known = true;
-		if (!begun && (block.rows ? block.last : block.first) < start)
+		if (!begun && (block.rows ? block.last : block.first) < start) {
+			lead = block.rows ? UINT64_MAX : at;
 			continue;
+		}
 		if (!begun)
-			piece->from = piece->to = at;
+			piece->from = piece->to = lead < at ? lead : at;
 		begun = true;
 		if (block.rows && block.first < piece->first)
 			piece->first = block.first;
@@ -204,7 +232,7 @@ static int remove_covered(struct sc_archive *archive, const struct sc_archive_it
 		if (old->first < item->first || old->last > item->last ||
 		    (old->first == item->first && old->last == item->last))
 			continue;
-		sc_archive_ship_key(archive, old->first, old->last, key);
+		sc_archive_ship_key(archive, old, key);
 		rc = sc_store_delete(archive->store, key, err);
 	}
 	return rc;
@@ -217,7 +245,7 @@ static int put_piece(struct sc_archive *archive, const struct piece *piece,
 	int fd = -1, rc = sc_journal_open(archive->log, piece->journal, false, &fd, err);
 
 	sc_journal_path(archive->log, piece->journal, path);
-	sc_archive_ship_key(archive, piece->first, piece->last, key);
+	sc_archive_ship_key(archive, item, key);
 	if (rc == 0)
 		rc = sc_archive_fence(archive, err);
 	if (rc == 0)
@@ -239,6 +267,7 @@ static int ship_piece(struct sc_archive *archive, const struct piece *piece,
 {
 	struct sc_archive_item item = { .first = piece->first,
 					.last = piece->last,
+					.epoch = sc_archive_tag(archive),
 					.bytes = piece->to - piece->from };
 	int rc = archive->dry ? 0 : put_piece(archive, piece, &item, err);
 
@@ -302,6 +331,9 @@ int sc_archive_ship(struct sc_archive *archive, const struct sc_archive_options 
 			return rc < 0 ? rc : 0;
 		archive->sealed_seen = state.sealed_next;
 	}
+	rc = archive->dry ? 0 : is_crossed(archive, err);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
 	if (start < state.sealed_next)
 		start = sc_archive_past(
 			&archive->epoch,
@@ -376,9 +408,9 @@ static bool stays(const struct sc_archive *archive, const struct sc_archive_item
 static int each_spare(void *arg, const struct sc_store_item *object, struct sc_err *err)
 {
 	struct sweep *s = arg;
-	struct sc_archive_item item = { .bytes = object->size };
+	struct sc_archive_item item;
 
-	if (object->folder || !sc_archive_ship_parse(object->key, &item.first, &item.last))
+	if (!sc_archive_ship_parse(s->archive, object, &item))
 		return 0;
 	if (stays(s->archive, &item))
 		return 0;
@@ -415,7 +447,7 @@ int sc_archive_unship(struct sc_archive *archive, struct sc_err *err)
 	if (rc == 0 && s.go.count)
 		rc = sc_archive_fence(archive, err);
 	for (size_t i = 0; rc == 0 && i < s.go.count; i++) {
-		sc_archive_ship_key(archive, s.go.items[i].first, s.go.items[i].last, key);
+		sc_archive_ship_key(archive, &s.go.items[i], key);
 		rc = sc_store_delete(archive->store, key, err);
 	}
 	free(s.go.items);

@@ -30,9 +30,6 @@
 #include "log/restore_internal.h"
 
 #define TRIED "cannot restore"
-#define JUMP_MAX (1ull << 40)
-/* A log ends below this; behind a restore there must be offsets for rows. */
-#define NEXT_MAX (UINT64_MAX - 2 - SC_RESTORE_JUMP)
 
 bool sc_restore_goes_on(struct sc_restore *r, uint64_t bytes)
 {
@@ -236,13 +233,15 @@ static int too_often(const struct sc_restore *r, struct sc_err *err)
 static int check_room(struct sc_restore *r, struct sc_err *err)
 {
 	const struct sc_archive_epoch *now = &r->archive.epoch;
-	uint64_t most = JUMP_MAX + SC_RESTORE_JUMP;
+	uint64_t most = SC_ARCHIVE_JUMP_MAX + SC_RESTORE_JUMP;
 	struct sc_archive_state state;
 	size_t kept = 0;
 
 	sc_archive_state(&r->archive, &state);
 	if (state.next_offset < r->archive.listed_next)
 		state.next_offset = r->archive.listed_next;
+	if (state.next_offset < r->log.settings.next)
+		state.next_offset = r->log.settings.next;
 	if (r->o->jump > most)
 		most = r->o->jump;
 	for (size_t i = 0; i < now->burn_count; i++) {
@@ -250,7 +249,7 @@ static int check_room(struct sc_restore *r, struct sc_err *err)
 			state.next_offset = now->burns[i].next;
 		kept += now->burns[i].next > now->floor;
 	}
-	if (most > NEXT_MAX || state.next_offset > NEXT_MAX - most)
+	if (most > SC_NEXT_MAX || state.next_offset > SC_NEXT_MAX - most)
 		return no_offsets(r, state.next_offset, err);
 	return kept == SC_ARCHIVE_BURNS_MAX ? too_often(r, err) : 0;
 }
@@ -355,23 +354,12 @@ static int begin_state(struct sc_restore *r, struct sc_bytes *checkpoint, struct
 	return rc;
 }
 
-/* How far the lost machine may have come: as fast as before, twice over, since its last row that is
- * here. */
+/* How far the lost machine may have come since its last row that is here. */
 static uint64_t jump_of(const struct sc_restore *r)
 {
 	int64_t now_us = r->o->now_us ? r->o->now_us : sc_wall_us();
-	double span = (double)(r->state.last_us - r->pace_us);
-	double since = (double)(now_us - r->state.last_us), rows;
-	uint64_t jump = r->o->jump > SC_RESTORE_JUMP ? r->o->jump : SC_RESTORE_JUMP;
 
-	if (span < 1e6)
-		span = 1e6; /* a burst is no pace */
-	rows = since > 0 ? 2 * since / span * (double)r->pace_rows : 0;
-	if (rows > (double)JUMP_MAX)
-		rows = (double)JUMP_MAX;
-	if (rows > (double)jump)
-		jump = ((uint64_t)rows / SC_RESTORE_JUMP + 1) * SC_RESTORE_JUMP;
-	return jump;
+	return sc_archive_jump(now_us, r->state.last_us, r->pace_us, r->pace_rows, r->o->jump);
 }
 
 static int publish_burn(struct sc_restore *r, const struct sc_archive_epoch *now,
@@ -392,11 +380,11 @@ static int burn(struct sc_restore *r, struct sc_err *err)
 {
 	struct sc_archive_epoch now = r->archive.epoch;
 	uint64_t first = r->state.last + 1, next = r->state.next, jump;
-	size_t kept = 0;
 
 	if (next < r->archive.listed_next)
 		next = r->archive.listed_next;
-
+	if (next < r->log.settings.next)
+		next = r->log.settings.next;
 	for (size_t i = 0; i < now.burn_count; i++) {
 		const struct sc_archive_burn *b = &now.burns[i];
 
@@ -406,23 +394,20 @@ static int burn(struct sc_restore *r, struct sc_err *err)
 				return 0;
 			if (!r->o->partial || b->first < first)
 				return sc_restore_hole(r, first, b->first, err);
-			now.burns[kept++] = (struct sc_archive_burn){ now.epoch, first, b->next };
-			now.burn_count = kept;
-			return publish_burn(r, &now, err); /* less is whole by now */
+			now.burn_count = i; /* less is whole by now */
+			sc_archive_burn_add(&now, &(struct sc_archive_burn){ now.epoch, first,
+									     b->next, first });
+			return publish_burn(r, &now, err);
 		}
 		if (b->next > next)
 			next = b->next;
-		if (b->first < first && b->next > now.floor)
-			now.burns[kept++] = *b;
 	}
-	if (kept == SC_ARCHIVE_BURNS_MAX)
-		return too_often(r, err);
 	jump = jump_of(r);
-	if (jump > NEXT_MAX || next > NEXT_MAX - jump)
+	if (jump > SC_NEXT_MAX || next > SC_NEXT_MAX - jump)
 		return no_offsets(r, next, err);
 	next += jump;
-	now.burns[kept] = (struct sc_archive_burn){ now.epoch, first, next };
-	now.burn_count = kept + 1;
+	if (!sc_archive_burn_add(&now, &(struct sc_archive_burn){ now.epoch, first, next, first }))
+		return too_often(r, err);
 	r->state.next = next;
 	return publish_burn(r, &now, err);
 }

@@ -59,6 +59,8 @@ shipped() { find shelf -name '*.blocks' | wc -l; }
 	[[ $stderr == *'--ship needs --archive'* ]]
 	run -64 --separate-stderr sc-seal t --take-over
 	[[ $stderr == *'--take-over needs --archive'* ]]
+	run -64 --separate-stderr sc-seal t --archive "$shelf" --jump 0
+	[[ $stderr == *'--jump needs --take-over'* ]]
 	silent sc-seal --archive "$shelf" --ship t
 	silent sc-seal --archive "$shelf" --ship 5s t
 	run -64 --separate-stderr sc-seal --archive "$shelf" --ship 1ms t
@@ -197,7 +199,8 @@ shipped() { find shelf -name '*.blocks' | wc -l; }
 	rm t/archive.json
 	run -77 --separate-stderr sc-seal t --archive "$shelf"
 	[[ $stderr == *'--take-over'* ]]
-	silent sc-seal t --archive "$shelf" --take-over
+	silent sc-seal t --archive "$shelf" --take-over --jump 0 --quiet
+	[[ $(sc-log info t --json | jq .next) -eq 1001 ]]
 	silent sc-seal t --archive "$shelf"
 	cp -a t copy
 	fill t 1001 1100
@@ -206,6 +209,68 @@ shipped() { find shelf -name '*.blocks' | wc -l; }
 	mv copy other/t
 	run -79 --separate-stderr sc-seal other/t --archive "$shelf" --take-over
 	[[ $stderr == *'does not have'*'restore'* ]]
+	silent sc-seal t --archive "$shelf" --ship # it was not disturbed
+}
+
+@test "another copy that takes over leaves out what the one before may have given" {
+	make_log t 300
+	silent sc-seal t --force --target 4K --archive "$shelf"
+	fill t 301 400
+	silent sc-seal t --archive "$shelf" --ship
+	mkdir other
+	cp -a t other/t
+	rm other/t/archive.json
+	fill t 401 450 # the copy knows nothing of these
+	cp -a shelf before
+	run -0 --separate-stderr sc-seal other/t --archive "$shelf" --take-over --dry-run
+	[[ $output == *'would take the archive over from '*', which has had it since '* ]]
+	[[ $output == *', leaving offsets 401 to 1048976 out: the next row gets 1048977'* ]]
+	run -0 --separate-stderr sc-seal other/t --archive "$shelf" --take-over --dry-run --json
+	jq -e '.taken_over | .left_out.first == 401 and .left_out.last == 1048976 and .next == 1048977 and .epoch == 3 and
+		(.from | has("host") and has("since"))' <<<"$output"
+	diff -r shelf before
+	run -0 --separate-stderr sc-seal other/t --archive "$shelf" --take-over --json
+	jq -e '.ok and .late == 0 and (.taken_over | .left_out.first == 401 and .next == 1048977)' <<<"$output"
+	[[ $(sc-log info other/t --json | jq .next) -eq 1048977 ]]
+	run -77 --separate-stderr sc-seal t --archive "$shelf" --ship
+	[[ $stderr == *'taken over by '*'its epoch is 3'* ]]
+	# what the other one had on its way comes late: it is passed over, and told
+	sc-seal --force t
+	cp "$(find t/sealed -name '*450.ndjson.zst')" shelf/t/sealed/00000000000000000301-00000000000000000450.ndjson.zst
+	fill other/t 1 10
+	run -0 --separate-stderr sc-seal other/t --archive "$shelf" --ship -v
+	[[ $stderr == *'passed over 1 segment in the archive: put there by a machine after it was replaced'* ]]
+	run -0 --separate-stderr sc-seal other/t --archive "$shelf" --force --json
+	jq -e '.taken_over == null and .late == 1' <<<"$output"
+	sc-log read other/t >all
+	sc-catchup "$shelf/t" >got
+	same all got
+	[[ $(sc-catchup "$shelf/t" --verify | cut -d ' ' -f 1) == $(sc-log verify other/t | cut -d ' ' -f 1) ]]
+	grep -q '^\[1048977,' got
+	[[ -e shelf/t/sealed/00000000000000000301-00000000000000000450.ndjson.zst ]] # its rows may be wanted
+	zstdcat shelf/t/sealed/*301-*450.ndjson.zst | grep -q '^\[450,'
+	# and a log can be made of it, and goes on above all
+	rm -rf t other
+	run -0 --separate-stderr sc-log restore t --archive "$shelf" --json
+	jq -e '.first == 1 and .rows == 410 and .next > 2097152' <<<"$output"
+	sc-log read t >again
+	same all again
+}
+
+@test "a take-over says what it did" {
+	make_log t 100
+	silent sc-seal t --force --archive "$shelf"
+	rm t/archive.json
+	run -0 --separate-stderr sc-seal t --archive "$shelf" --take-over
+	[[ -z $output && $stderr == *"log 't': took the archive over from "*', leaving offsets 101 to 1048676 out: the next row gets 1048677'* ]]
+	rm t/archive.json
+	run -0 --separate-stderr sc-seal t --archive "$shelf" --take-over --jump 2000000
+	[[ $stderr == *'leaving offsets 1048677 to 3048676 out'* ]]
+	# nobody had it
+	sc-log create u
+	echo 1 | sc-log append --quiet u
+	run -0 --separate-stderr sc-seal u --force --archive "$shelf" --take-over --json
+	jq -e '.taken_over == {epoch: 1, from: null, left_out: null, next: null}' <<<"$output"
 }
 
 @test "subscribers go on behind a restore, and are told what is missing" {

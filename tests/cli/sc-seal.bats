@@ -150,7 +150,7 @@ foretold() {
 		sed -E 's/^t: would (\w+)/\1/; s/^(seal|compact|upload|ship)\b/\1ed/; s/^remove /removed /; s/^verify /verified /
 			s/^take the/took the/; s/^shiped/shipped/; s/(about )?[0-9]+ bytes on disk/N on disk/' >words
 	sc-seal t -v "$@" 2>said
-	sed -E "s/^.* info: log 't': //; s/[0-9]+ bytes on disk/N on disk/; s/ \\([0-9]+ bytes\\)\$//" said >did
+	sed -E "s/^.* (info|notice): log 't': //; s/[0-9]+ bytes on disk/N on disk/; s/ \\([0-9]+ bytes\\)\$//" said >did
 	same words did
 	[[ -s did ]]
 }

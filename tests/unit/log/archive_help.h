@@ -50,6 +50,8 @@ static inline int grow(const char *path, uint64_t from, uint64_t to, size_t each
 	return rc;
 }
 
+static struct sc_archive_seizure seizure; /* how, and what came of it the last time */
+
 /* A log as a run of sc-seal has it: locked, with its archive. */
 struct archiver {
 	struct sc_log *log;
@@ -77,13 +79,14 @@ static inline int archiver_open(const char *path, enum archiver_kind kind, struc
 		rc = sc_seal_open(a->log, dry, &a->seal, &err);
 	if (rc == 0)
 		rc = kind == SEIZES
-			     ? sc_archive_seize(a->log, archive_url, NULL, false, &a->archive, &err)
+			     ? sc_archive_seize(a->log, archive_url, NULL, &seizure, &a->archive, &err)
 			     : sc_archive_open_log(a->log, archive_url, NULL, dry, &a->archive, &err);
 	return rc;
 }
 
 struct work {
-	bool seal, push, ship, seize;
+	bool seal, push, ship, seize, no_jump;
+	uint64_t jump;
 	unsigned ships; /* more of them: each behind a row that is appended */
 	uint64_t row;   /* the first of these */
 };
@@ -119,7 +122,10 @@ static inline int work_on(const char *path, const struct work *w)
 {
 	struct sc_archive_options o = { .arg = NULL };
 	struct archiver a;
-	int rc = archiver_open(path, w->seize ? SEIZES : OWNS, &a);
+	int rc;
+
+	seizure = (struct sc_archive_seizure){ .no_jump = w->no_jump, .jump = w->jump };
+	rc = archiver_open(path, w->seize ? SEIZES : OWNS, &a);
 
 	if (rc == 0 && w->seal)
 		rc = seal_small(a.seal);

@@ -261,11 +261,15 @@ static bool file_has(const char *path, const char *text)
 	return has;
 }
 
-/* It was refused, and knows by whom; or it was through before. */
+/* It was refused, and knows by whom, or that it has less; or it was through before. */
 static void check_told(const struct side *s)
 {
 	if (s->rc == 0)
 		return;
+	if (s->rc == SC_E_REFUSED && strstr(s->err.fields, "\"ahead\"")) {
+		CHECK(strstr(s->err.next, "restore"));
+		return;
+	}
 	if (s->rc != SC_E_NOAUTH)
 		FAIL("it ended with %d: %s %s: %s", s->rc, s->err.tried, s->err.object,
 		     s->err.reason);
@@ -528,6 +532,37 @@ TEST(a_copy_that_takes_over)
 	run_race(&(struct race){ first_archives_what_it_has, second_seizes, .archived = true,
 				 .copied = true, .check = the_second_has_it, .first_points = 25,
 				 .second_points = 25 });
+}
+
+/* A copy that wants it when there is more than it has, or comes to be: it has what it knows of, or
+ * the one before keeps it, and what it told to be there. */
+static void who_has_more_keeps_it(struct side *first, struct side *second)
+{
+	if (second->rc == 0) {
+		CHECK(first->rc != 0);
+		check_holder(other, log_path);
+		return;
+	}
+	CHECK_INT(second->rc, SC_E_REFUSED);
+	CHECK(!has_it(other) || has_it(log_path)); /* (the copy has the name of the first one) */
+	if (first->rc == 0)
+		CHECK_INT(archive_now().next_offset, 621);
+	check_holder(log_path, NULL);
+}
+
+TEST(a_copy_that_has_less)
+{
+	static const struct race race = {
+		.first = first_archives,
+		.second = second_seizes,
+		.archived = true,
+		.copied = true,
+		.check = who_has_more_keeps_it,
+		.first_points = 25,
+		.second_points = 25,
+	};
+
+	run_race(&race);
 }
 
 TEST(two_restores)
