@@ -108,12 +108,17 @@ int sc_journal_open(const struct sc_log *log, uint64_t name, bool write, int *re
 		    struct sc_err *err)
 {
 	char path[PATH_MAX];
+	struct stat st;
 	int fd, code;
 
 	sc_journal_path(log, name, path);
 	fd = open(path, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOATIME);
 	if (fd < 0 && errno == EPERM) /* O_NOATIME is for the owner only */
 		fd = open(path, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+		sc_close(&fd); /* its size is no measure of what it lacks */
+		errno = EISDIR;
+	}
 	if (fd >= 0) {
 		*ret_fd = fd;
 		return 0;
