@@ -43,5 +43,6 @@ publishes() {
 
 @test "0.1.0 takes no publishers" {
 	peer server "${python_old[@]}" "$SC_TESTS/interop/streamcast_server.py" --root root
-	run -76 --separate-stderr pub "$url/trades" <<<'{"event_ts":1,"price":1}'
+	run -77 --separate-stderr pub "$url/trades" <<<'{"event_ts":1,"price":1}'
+	[[ $stderr == *': the server takes no publishers'* ]]
 }
