@@ -126,7 +126,7 @@ TEST(damaged_and_missing_segments_are_named)
 {
 	struct sc_bytes out;
 	uint64_t first, last;
-	char file[NAME_MAX + 700];
+	char file[NAME_MAX + 720];
 
 	sc_bytes_init(&out, 1u << 24);
 	begin_sealed(1000);

@@ -126,7 +126,7 @@ TEST(the_lanes_of_a_queue_count)
 {
 	struct peer *p = start_with_room(), *e;
 	uint64_t before;
-	char text[60], name[12];
+	char text[60], name[16];
 
 	command(p, "U", "subscribe.channel", "['e' 'c*' '*']");
 	for (int i = 0; i < 20; i++) {
@@ -180,7 +180,7 @@ TEST(turns_stay_when_most_nodes_leave)
 {
 	struct peer *nodes[100], *p;
 	uint64_t before, full;
-	char name[12];
+	char name[16];
 
 	lab_start();
 	p = join("p", "p");

@@ -87,7 +87,7 @@ static int get(const char *target)
 	peer_init(&other, peer_dial());
 	snprintf(head, sizeof(head), "GET %s HTTP/1.1\r\nHost: t\r\n\r\n", target);
 	peer_puts(&other, head);
-	snprintf(head, sizeof(head), "%s", peer_head(&other));
+	snprintf(head, sizeof(head), "%.299s", peer_head(&other));
 	(void)peer_all(&other);
 	peer_close(&other);
 	return atoi(head + 9);
