@@ -30,7 +30,9 @@
 uint64_t sc_archive_jump(int64_t now_us, int64_t last_us, int64_t pace_us, uint64_t pace_rows,
 			 uint64_t least)
 {
-	double span = (double)(last_us - pace_us), since = (double)(now_us - last_us), rows;
+	/* the times are those of files: any number */
+	double last = (double)last_us, span = last - (double)pace_us, since = (double)now_us - last,
+	       rows;
 	uint64_t jump = least > SC_RESTORE_JUMP ? least : SC_RESTORE_JUMP;
 
 	if (span < 1e6)
