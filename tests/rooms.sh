@@ -35,6 +35,13 @@ declare -A owner=(
 	[jq.h]=json [jv.h]=json [lmdb.h]=kv [zstd.h]=log [xxhash.h]=log [zlib.h]=net [curl/curl.h]=store
 )
 
+include='include[[:space:]]*[<"]([^>"]*)[>"]'
+# target_of LINE: what an #include line names, into $target.
+target_of() {
+	target=
+	[[ $1 =~ $include ]] && target=${BASH_REMATCH[1]}
+}
+
 for folder in lib/*/; do
 	room=$(basename "$folder")
 	[[ " $ROOMS " == *" $room "* && -n ${may[$room]+known} ]] || fail "lib/$room is in no list: Makefile, tests/rooms.sh, lib/README.md"
@@ -43,7 +50,7 @@ done
 while IFS=: read -r file line text; do
 	room=${file#lib/}
 	room=${room%%/*}
-	target=$(sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]\([^>"]*\)[>"].*/\1/p' <<<"$text")
+	target_of "$text"
 	case $text in
 	*\"*)
 		other=${target%%/*}
@@ -69,7 +76,7 @@ done < <(grep -nE '^[[:space:]]*#[[:space:]]*include' lib/*/*.[ch])
 
 # A program may use any room, never another program, and no foreign library.
 while IFS=: read -r file line text; do
-	target=$(sed -n 's/.*[<"]\([^>"]*\)[>"].*/\1/p' <<<"$text")
+	target_of "$text"
 	if [[ -n ${owner[$target]+foreign} || $target == openssl/* ]]; then
 		fail "$file:$line: <$target> belongs behind a room"
 	fi
@@ -79,7 +86,7 @@ done < <(grep -nE '^[[:space:]]*#[[:space:]]*include' bin/*.c bin/*/*.[ch] 2>/de
 while IFS=: read -r file line text; do
 	room=${file#tests/unit/}
 	room=${room%%/*}
-	target=$(sed -n 's/.*"\([^"]*\)".*/\1/p' <<<"$text")
+	target_of "$text"
 	other=${target%%/*}
 	[[ $target == */* && -f lib/$target ]] || continue
 	if [[ $other != "$room" && " ${may[$room]-} " != *" $other "* ]]; then
@@ -87,29 +94,48 @@ while IFS=: read -r file line text; do
 	fi
 done < <(grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' tests/unit/*/*.[ch])
 
-for header in lib/*/*.h; do
-	printf '#include "%s"\n#include "%s"\n' "${header#lib/}" "${header#lib/}" >"$work/alone.c"
-	if ! $CC -std=gnu11 -D_GNU_SOURCE -Ilib -Wall -Wextra -Werror -fsyntax-only "$work/alone.c" 2>"$work/log"; then
-		fail "$header does not compile alone:"
-		sed 's/^/     /' "$work/log" >&2
-	fi
-	guard=$(tr 'a-z/.' 'A-Z__' <<<"SC_${header#lib/}")
-	grep -q "^#ifndef $guard\$" "$header" || fail "$header: its guard is not $guard"
-done
+# Compiled several at a time: each says into a file of its own what is wrong.
+headers=(lib/*/*.h)
+sources=(lib/*/*.c)
+export CC OUT work
 
-for source in lib/*/*.c; do
-	object=$OUT/obj/${source%.c}.o
-	if [[ ! -f $object || $source -nt $object ]]; then
-		object=$work/one.o
-		if ! $CC -std=gnu11 -D_GNU_SOURCE -DSC_VERSION='"0"' -Ilib -O0 -c -o "$object" "$source" 2>"$work/log"; then
-			fail "$source does not compile"
-			sed 's/^/     /' "$work/log" >&2
-			continue
+alone() {
+	local file=$work/${1//\//-}
+
+	printf '#include "%s"\n#include "%s"\n' "${1#lib/}" "${1#lib/}" >"$file.c"
+	if ! $CC -std=gnu11 -D_GNU_SOURCE -Ilib -Wall -Wextra -Werror -fsyntax-only "$file.c" 2>"$file.log"; then
+		echo "$1 does not compile alone:" >"$file.wrong"
+		sed 's/^/     /' "$file.log" >>"$file.wrong"
+	fi
+}
+
+exports() {
+	local file=$work/${1//\//-} object=$OUT/obj/${1%.c}.o
+
+	if [[ ! -f $object || $1 -nt $object ]]; then
+		object=$file.o
+		if ! $CC -std=gnu11 -D_GNU_SOURCE -DSC_VERSION='"0"' -Ilib -O0 -c -o "$object" "$1" 2>"$file.log"; then
+			echo "$1 does not compile" >"$file.wrong"
+			sed 's/^/     /' "$file.log" >>"$file.wrong"
+			return
 		fi
 	fi
-	while read -r name; do
-		[[ $name == sc_* || $name == __asan* || $name == __odr* ]] || fail "$source exports $name"
-	done < <(nm -g --defined-only "$object" | awk 'NF == 3 { print $3 }')
+	nm -g --defined-only "$object" |
+		awk -v source="$1" 'NF == 3 && $3 !~ /^(sc_|__asan|__odr)/ { print source " exports " $3 }' >"$file.wrong"
+}
+export -f alone exports
+
+printf '%s\0' "${headers[@]}" | xargs -0 -n 8 -P "$(nproc)" bash -c 'for f; do alone "$f"; done' rooms
+printf '%s\0' "${sources[@]}" | xargs -0 -n 8 -P "$(nproc)" bash -c 'for f; do exports "$f"; done' rooms
+for wrong in "$work"/*.wrong; do
+	[[ -s $wrong ]] && fail "$(<"$wrong")"
+done
+
+for header in "${headers[@]}"; do
+	guard=${header#lib/}
+	guard=SC_${guard^^}
+	guard=${guard//[.\/]/_}
+	grep -q "^#ifndef $guard\$" "$header" || fail "$header: its guard is not $guard"
 done
 
 [[ $failed -eq 0 ]] && echo "rooms: in order"
