@@ -183,6 +183,18 @@ static inline const char *object(const char *folder, size_t n)
 	return file_of(shelved(folder), n);
 }
 
+/* Of the log at PATH, as it is now. */
+static inline struct sc_log_state state_of(const char *path)
+{
+	struct sc_log_state state;
+	struct sc_log *log = NULL;
+
+	CHECK_OK(sc_log_open(path, SC_LOG_READ, &log, &err), &err);
+	CHECK_OK(sc_log_state(log, &state, &err), &err);
+	sc_log_close(log);
+	return state;
+}
+
 static inline void flip(const char *path, long at)
 {
 	int fd = open(path, O_RDWR);

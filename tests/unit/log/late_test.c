@@ -170,17 +170,6 @@ static void make_seed(void)
 	CHECK(mkdir(in_log("../dead"), 0777) == 0 && mkdir(in_log("../third"), 0777) == 0);
 }
 
-static struct sc_log_state state_of(const char *path)
-{
-	struct sc_log_state state;
-	struct sc_log *log = NULL;
-
-	CHECK_OK(sc_log_open(path, SC_LOG_READ, &log, &err), &err);
-	CHECK_OK(sc_log_state(log, &state, &err), &err);
-	sc_log_close(log);
-	return state;
-}
-
 /* The archive is the log's, to its end, from everywhere. */
 static void check_archive(const char *path)
 {

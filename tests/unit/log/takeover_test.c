@@ -32,17 +32,6 @@ static void copy(void)
 	CHECK(unlink(in_log("../other/trades/archive.json")) == 0);
 }
 
-static struct sc_log_state state_of(const char *path)
-{
-	struct sc_log_state state;
-	struct sc_log *log = NULL;
-
-	CHECK_OK(sc_log_open(path, SC_LOG_READ, &log, &err), &err);
-	CHECK_OK(sc_log_state(log, &state, &err), &err);
-	sc_log_close(log);
-	return state;
-}
-
 /* As after a power cut. */
 static void without_its_index(const char *path)
 {
